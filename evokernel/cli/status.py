@@ -249,4 +249,4 @@ def _diversity(island: IslandDiversity | None) -> tuple[str, ...]:
         return ("-",) * 4
     known = sorted(island.spread.values())
     ends = dict.fromkeys(f"{spread:.2g}" for spread in (known[:1] + known[-1:]))
-    return str(island.niches), str(island.skeletons), _share(island.likeness), " to ".join(ends) or "-"
+    return str(island.niches), str(island.skeletons), _share(island.likeness), "–".join(ends) or "-"

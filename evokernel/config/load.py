@@ -92,28 +92,38 @@ def _explain(error: Any, places: ConfigPlaces | None) -> str:
     where = ".".join(str(part) for part in error["loc"]) or "config"
     where = f"{places.place(error['loc'])}: {where}" if places else where
     if error["type"] == "extra_forbidden":
-        hint = nearest(str(error["loc"][-1]), _known_keys(error["loc"]))
+        last = str(error["loc"][-1])
+        inside = [
+            f"{part}.{last}" for part in ("budget", "evaluation", "migration") if last in _NESTED[part].model_fields
+        ]
+        hint = (
+            f"did you mean {inside[0]!r}?"
+            if inside and len(error["loc"]) == 1
+            else nearest(last, _known_keys(error["loc"]))
+        )
         return f"{where}: unknown key (given {error['input']!r}); {hint}"
     given = "" if error["type"] in ("missing", "value_error") else f", given {error['input']!r}"
     return f"{where}: {error['msg'].removeprefix('Value error, ')}{given}"
 
 
+_NESTED: Mapping[str, type[BaseModel]] = {
+    "budget": BudgetConfig,
+    "evaluation": EvaluationConfig,
+    "islands": IslandConfig,
+    "migration": MigrationConfig,
+    "selector": SelectorConfig,
+    "niches": NicheConfig,
+    "models": ModelConfig,
+    "price": PriceConfig,
+    "constraints": ConstraintsConfig,
+    "notify": NotifyConfig,
+}
+
+
 def _known_keys(location: tuple[int | str, ...]) -> tuple[str, ...]:
     model: type[BaseModel] = RunConfig
-    nested: Mapping[str, type[BaseModel]] = {
-        "budget": BudgetConfig,
-        "evaluation": EvaluationConfig,
-        "islands": IslandConfig,
-        "migration": MigrationConfig,
-        "selector": SelectorConfig,
-        "niches": NicheConfig,
-        "models": ModelConfig,
-        "price": PriceConfig,
-        "constraints": ConstraintsConfig,
-        "notify": NotifyConfig,
-    }
     for part in location[:-1]:
-        model = nested.get(str(part), model)
+        model = _NESTED.get(str(part), model)
     return tuple(model.model_fields)
 
 

@@ -23,10 +23,12 @@ class FinalMeasurements:
         """Return the fittest few, best first; of equals the older."""
         return sorted(elites, key=lambda elite: (-elite.fitness.value, elite.seq))[:CONTENDERS]
 
-    async def measure(self, elite: Elite, *, processes: int = 0) -> Evaluation:
-        """Return the final evaluation of an elite: the stored one, or a new one from so many processes (0: all)."""
+    async def measure(self, elite: Elite, *, is_seed: bool = False) -> Evaluation:
+        """Return the final evaluation of an elite: the stored one, or a new one; of a seed from one process."""
+        processes = 1 if is_seed else 0  # one is enough for a comparison; 0 are all
         request = EvaluationRequest(elite.candidate, elite.program_hash, Fidelity.FINAL, processes=processes)
-        begins = Notice(f"measuring {elite.candidate.id} anew in fresh processes, and on held-out workloads")
+        name = f"the seed {elite.candidate.id}, to compare with," if is_seed else elite.candidate.id
+        begins = Notice(f"measuring {name} anew in fresh processes, and on held-out workloads")
         evaluation, reused_from = await self._verdicts.verdict(request, before=lambda: self._notify(begins))
         if reused_from is not None:
             return evaluation

@@ -299,7 +299,7 @@ class SearchSession:
                 return
             is_seed = elite.candidate.id in seed_ids
             try:
-                evaluation = await finals.measure(elite, processes=1 if is_seed else 0)  # enough for a comparison
+                evaluation = await finals.measure(elite, is_seed=is_seed)
             except HarnessError as error:
                 text = f"our evaluator failed on {elite.candidate.id}: {error}"
                 self._notify(Notice(text, warning=True, kind=RemarkKind.FAULT, candidate=elite.candidate.id))

@@ -164,7 +164,9 @@ def _island(name: str) -> str:
 
 
 def _short(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else float(f"{value:.4g}")
+    return (
+        None if value is None or not math.isfinite(value) else float(f"{value:.6g}")
+    )  # a page rounds to two digits: 1.1249 is no 1.13
 
 
 class _Names:

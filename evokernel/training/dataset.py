@@ -16,11 +16,11 @@ from typing import Any
 from archive.store import Store
 from evokernel import __version__
 from evokernel.errors import StoreError
-from evokernel.training.dataset_guide import card
+from evokernel.training.dataset_guide import card, folder_card
 from evokernel.training.rows import FORMAT, KINDS, ReplyChoice, Row, rows_of
 from evokernel.training.tables import TABLES, TableChoice, table_rows
 
-MANIFEST, SCHEMA = "dataset.json", "schema.json"
+MANIFEST, SCHEMA, CARD = "dataset.json", "schema.json", "README.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ def write_dataset(
     """Write what runs can teach to a folder: new, empty, or an earlier dataset, which is replaced.
 
     Args:
-        folder: gets a folder for each table that has rows, with a dataset card, and the files of `KINDS` where a
-            model was asked.
+        folder: gets a folder for each table that has rows, a dataset card for each and one for all, and the files of
+            `KINDS` where a model was asked.
         stores: open for reading.
         choice: filter of the rows of `KINDS`.
         tables: filter and form of the tables; None for no tables.
@@ -76,25 +76,30 @@ def write_dataset(
         task = identity.task if identity else ""
         places.append({**runs[-1], "task": task, "device": identity.device if identity else ""})
         split = "test" if task in test_tasks else "train"
-        for name, each in (table_rows(store, guide(store), tables) if tables else {}).items():
+        tabled = table_rows(store, guide(store), tables) if tables else {}
+        runs[-1]["rows"] += sum(map(len, tabled.values()))
+        for name, each in tabled.items():
             made.setdefault(name, {}).setdefault(split, []).extend(each)
     counts = {kind: len(each) for kind, each in rows.items()}
     contents = {f"{kind}.jsonl": _lines(each).encode() for kind, each in rows.items()} if any(counts.values()) else {}
-    form = tables.form if tables else ""
+    form, suffix = tables.form if tables else "", "parquet" if parquet else "jsonl"
+    files: dict[str, list[str]] = {}
     for name, splits in made.items():
         filled = {split: each for split, each in splits.items() if each}
-        suffix = "parquet" if parquet else "jsonl"
         for split, each in filled.items():
             contents[f"{name}/{split}.{suffix}"] = _parquet(each) if parquet else _lines(each).encode()
+            files.setdefault(name, []).append(f"{name}/{split}.{suffix}")
         if filled:
             numbers = {split: len(each) for split, each in filled.items()}
-            contents[f"{name}/README.md"] = card(name, numbers, places, suffix=suffix, form=form).encode()
+            contents[f"{name}/{CARD}"] = card(name, numbers, places, suffix=suffix, form=form).encode()
             counts[f"{name}/"] = sum(numbers.values())
+    if files:
+        contents[CARD] = folder_card(files).encode()
     if not contents:
         raise StoreError("there is nothing to learn from: no kernel that was asked for was judged")
     numbers = {f"{kind}.jsonl": counts[kind] for kind in KINDS}
     for name, splits in made.items():
-        numbers |= {f"{name}/{split}.{'parquet' if parquet else 'jsonl'}": len(each) for split, each in splits.items()}
+        numbers |= {f"{name}/{split}.{suffix}": len(each) for split, each in splits.items()}
     _publish(folder, contents, {"runs": runs, "rows": numbers, "test_tasks": sorted(test_tasks)}, choice)
     return TrainingDataset(folder, {name: count for name, count in counts.items() if count})
 
@@ -168,3 +173,4 @@ def _remove_earlier(folder: Path) -> None:
         shutil.rmtree(folder / name, ignore_errors=True)
     for kind in KINDS:
         (folder / f"{kind}.jsonl").unlink(missing_ok=True)
+    (folder / CARD).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Dataset cards: the README.md of each table, as the Hugging Face hub and `datasets` read them."""
+"""Dataset cards: README.md of the folder and of each table, as the Hugging Face hub and `datasets` read them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,6 +16,24 @@ ABOUT = {
     "trajectories": "Ways from a seed to a kernel without children: every step with score, discounted and "
     "maximal return.",
 }
+
+
+def folder_card(files: Mapping[str, Sequence[str]]) -> str:
+    """Return the card of the whole folder, in which each table is a configuration: `load_dataset(folder, table)`.
+
+    Args:
+        files: by table the paths of its files, relative to the folder, each named by its split.
+    """
+    configs = "".join(
+        f"- config_name: {table}\n  data_files:\n"
+        + "".join(f"  - split: {path.split('/')[-1].split('.')[0]}\n    path: {path}\n" for path in paths)
+        for table, paths in files.items()
+    )
+    about = "\n".join(f"* `{table}`: {ABOUT[table]}" for table in files)
+    return (
+        f"---\nconfigs:\n{configs}tags:\n- code\n- gpu-kernels\n---\n\n# Training data of evokernel\n\n"
+        f'{about}\n\nEach is read by name: `load_dataset(folder, "{next(iter(files))}")`; its folder has a card.\n'
+    )
 
 
 def card(table: str, splits: Mapping[str, int], runs: Sequence[Mapping[str, Any]], *, suffix: str, form: str) -> str:

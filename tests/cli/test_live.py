@@ -165,6 +165,12 @@ def test_plain_lines() -> None:
     assert "warning: [bold red]gotcha[/] [2J abc second line" in lines[2]
     assert sum("judged" in line for line in lines) == 2
     assert "about 1 min 20 s left" in lines[-1]
+    assert "/min" in lines[-1] or "/s" in lines[-1]
+    now[0] = 60.0
+    view.tick(snapshot(remaining=0.0))
+    last = output(target).splitlines()[-1]
+    assert last.endswith("budget used: finishing, and measuring the best anew")
+    assert "/min" not in last
 
 
 def test_plain_lines_end_when_the_terminal_goes() -> None:

@@ -31,6 +31,7 @@ def test_every_shipped_config_is_valid_and_survives_a_round_trip(file: Path) -> 
     ("old", "new", "words"),
     [
         ("task:", "taks:", ["plain.yaml:1:1: taks: unknown key", "did you mean 'task'?"]),
+        ("task:", "hours: 2\ntask:", ["plain.yaml:1:1: hours: unknown key", "did you mean 'budget.hours'?"]),
         ("evaluations: 5", "evaluatons: 5", ["budget.evaluatons: unknown key", "did you mean 'evaluations'?"]),
         ("evaluations: 5", "evaluations: -5", ["budget.evaluations", "greater than 0", "-5"]),
         ("evaluations: 5", "evaluations: many", ["budget.evaluations", "integer", "many"]),

@@ -37,6 +37,7 @@ def test_every_table_that_has_rows_is_a_folder_with_a_card(store: Store, ids: di
         card = (tmp_path / "data" / name / "README.md").read_text()
         assert "  - split: train\n    path: train.jsonl\n" in card
         assert (store.meta("run_id") or "-") in card
+    assert all(f"- config_name: {name}\n" in (tmp_path / "data" / "README.md").read_text() for name in tables)
     kernels = {row["candidate"]: row for row in tables["kernels"]}
     wrong, finer = kernels[ids["wrong"]], kernels[ids["finer"]]
     assert (wrong["status"], wrong["reward_execution"], wrong["reward_speed"]) == ("compile_error", 0.0, 0.0)
@@ -116,8 +117,11 @@ def test_a_changed_row_is_found(store: Store, tmp_path: Path) -> None:
 def test_datasets_and_pandas_read_every_table(store: Store, tmp_path: Path) -> None:
     datasets, pandas = pytest.importorskip("datasets"), pytest.importorskip("pandas")
     tables = write(tmp_path / "data", store, form="trl")
+    whole, cache = str(tmp_path / "data"), str(tmp_path / "cache")
+    assert set(datasets.get_dataset_config_names(whole)) == set(tables)
     for name, rows in tables.items():
+        assert datasets.load_dataset(whole, name, cache_dir=cache)["train"].num_rows == len(rows)
         folder = tmp_path / "data" / name
         assert len(pandas.read_json(folder / "train.jsonl", lines=True)) == len(rows)
-        loaded = datasets.load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))
+        loaded = datasets.load_dataset(str(folder), cache_dir=cache)
         assert loaded["train"].num_rows == len(rows)

@@ -195,12 +195,14 @@ class PlainView:
     def _progress(self, snapshot: Snapshot) -> Iterator[str]:
         yield f"{snapshot.progress.evaluations} judged"
         yield f"{snapshot.correct / snapshot.results:.0%} right"
-        yield rate(self._session.rate()) if not snapshot.halted else ""
+        used = snapshot.remaining == 0
+        yield rate(self._session.rate()) if not snapshot.halted and not used else ""
         yield f"best {times(snapshot.over_seed)} seed" if snapshot.over_seed is not None else ""
         for name, value in snapshot.baselines.items():
             yield f"{times(value)} {one_line(name)} ({snapshot.mode})"
         left = self._session.left_s(snapshot)
         yield f"about {duration(left)} left" if left is not None else ""
+        yield "budget used: finishing, and measuring the best anew" if used and not snapshot.halted else ""
         yield snapshot.halted
 
     def __enter__(self) -> Self:

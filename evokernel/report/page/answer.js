@@ -12,6 +12,8 @@ const HOLDOUT = {
   pending: ["warn", "held-out inputs: pending"],
 };
 
+const SCALE = "interval; dashed: 1×";
+
 /** An interval on a logarithmic scale with a mark where the baseline is. */
 function whisker(speedup, low, high) {
   const at = (value) => `${(100 * Math.log(value / low)) / Math.log(high / low)}%`;
@@ -31,7 +33,7 @@ function reach(speedups) {
 function workloads(caption, workloads) {
   const [low, high] = reach(workloads.map((each) => each.speedup));
   const known = workloads.some((each) => each.floor_us);
-  const columns = [["workload", ""], ["kernel", "number"], ["fastest baseline", "number"], ["", "plot"], ["speed-up", "number"], ["95 % interval", "number"]];
+  const columns = [["workload", ""], ["kernel", "number"], ["fastest baseline", "number"], [SCALE, "plot"], ["speed-up", "number"], ["95 % interval", "number"]];
   if (known) columns.push(["of the floor", "number"]);
   const rows = workloads.map((each) => {
     const baseline = el("span", null, microseconds(each.baseline_us), " ", el("small", { text: each.baseline }));
@@ -54,7 +56,7 @@ function comparisons() {
   if (best.holdout_speedup) rows.push(["fastest baseline, held-out workloads", best.holdout_speedup, best.kind]);
   // A seed is often a hundred times slower: on one scale with it no other interval could be read.
   const [low, high] = reach(rows.filter((row) => !row[0].startsWith("seed ")).map((row) => row[1]));
-  return table("All workloads together", [["compared with", ""], ["", "plot"], ["speed-up", "number"], ["95 % interval", "number"], ["measured", ""]],
+  return table("All workloads together", [["compared with", ""], [SCALE, "plot"], ["speed-up", "number"], ["95 % interval", "number"], ["measured", ""]],
     rows.map(([name, each, kind]) => [name, each.low >= low && each.high <= high ? whisker(each, low, high) : "", el("b", { text: times(each.value) }), between(each),
       kind]));
 }

@@ -31,7 +31,7 @@ function chart(name, option, ready, kind, label) {
 function drawChart(name) {
   const kept = charts.get(name), fresh = !kept.chart;
   if (!kept.place.isConnected) return;
-  if (fresh) kept.chart = echarts.init(kept.place, null, { renderer: "canvas" });
+  if (fresh) Object.assign(kept, { chart: echarts.init(kept.place, null, { renderer: "canvas" }), size: sizeOf(kept.place) }); // it fits
   const option = kept.option(colours());
   option.legend.selected = kept.selected;
   kept.chart.setOption({ animation: false, textStyle: { fontFamily: "inherit", color: colours().dim }, ...option }, { notMerge: true });
@@ -49,10 +49,12 @@ const axis = (c, name, more) => ({ name, nameLocation: "middle", nameGap: 28, na
 
 const redraw = () => charts.forEach((_, name) => drawChart(name));
 
+const sizeOf = (place) => `${place.clientWidth} ${place.clientHeight}`;
+
 /** Fit charts into places whose size has changed. */
 function fit() {
   for (const kept of charts.values()) {
-    const size = `${kept.place.clientWidth} ${kept.place.clientHeight}`;
+    const size = sizeOf(kept.place);
     if (!kept.chart || size === kept.size) continue;
     kept.size = size;
     kept.chart.resize();

@@ -57,5 +57,5 @@ function drawFailures() {
   return section("failures", "What failed", data.failures.length ? `${many(lost, "candidate")} of ${count(status.results)}, by the stage that found out. Open one for examples of what was said.` : "No candidate failed.",
     data.failures.map((each) => failure(each, most)),
     data.nothing.length ? table("Steps without a candidate", [["operator", ""], ["why", "long"], ["steps", "number"]],
-      data.nothing.map((each) => [each.operator, each.reason || "not said", count(each.count)])) : "");
+      data.nothing.map((each) => [each.operator, each.reason || "nothing to offer", count(each.count)])) : "");
 }

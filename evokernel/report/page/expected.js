@@ -15,7 +15,7 @@ function expectedOption(c) {
     dataZoom: [],
     series: [
       { type: "line", silent: true, data: [[low, low], [high, high]], showSymbol: false, lineStyle: { color: c.dim, type: "dashed", width: 1 } },
-      ...groups.map((group) => ({ type: "scatter", name: names[group] || "rule", symbolSize: found.length > 2000 ? 3 : 8, itemStyle: { color: named(group), opacity: 0.75 }, data: found.filter((i) => all[expected.by][i] === group).map((i) => [all.predicted[i], gainOf(i), i]) })),
+      ...groups.map((group) => ({ type: "scatter", name: names[group] || "rule", symbolSize: found.length > 2000 ? 3 : 8, large: found.length > 2000, largeThreshold: 0, progressive: 0, itemStyle: { color: named(group), opacity: 0.75 }, data: found.filter((i) => all[expected.by][i] === group).map((i) => [all.predicted[i], gainOf(i), i]) })),
     ],
   };
 }

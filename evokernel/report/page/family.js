@@ -81,7 +81,7 @@ function familyOption(c) {
     if (parent >= 0 && shown(parent) && line.has(i)) trunk.push({ coords: [[across(parent), height(parent)], at] });
   }
   const size = total > 5000 ? 3 : total > 500 ? 5 : 9;
-  const dots = (name, data, colour) => ({ type: "scatter", name, data, silent: true, symbolSize: size, large: total > 2000, largeThreshold: 2000, progressive: 0, itemStyle: { color: colour, opacity: total > 5000 ? 0.8 : 1 } });
+  const dots = (name, data, colour) => ({ type: "scatter", name, data, silent: true, symbolSize: size, large: total > 2000, largeThreshold: 2000, progressive: 0, itemStyle: { color: colour, opacity: total > 5000 ? 0.8 : 1, ...(total > 2000 || name === "failed" ? {} : { borderColor: c.dim, borderWidth: 0.8 }) } });
   const zoom = { filterMode: "none", zoomOnMouseWheel: "ctrl", moveOnMouseMove: true };
   const chosen = family.chosen >= 0 && shown(family.chosen) ? [[across(family.chosen), height(family.chosen)]] : [];
   const leader = [...line].filter(shown).map((i) => [across(i), height(i)]);

@@ -37,14 +37,17 @@ function islandsOption(c) {
   const ticks = Object.entries(ticksOf(islandsOver.by));
   const path = (found, steps) => [...found.flatMap(([i, value], at) => (steps && at ? [[x[i], found[at - 1][1]], [x[i], value, i]] : [[x[i], value, i]])), ...(found.length ? [[last, found.at(-1)[1]]] : [])];
   const speeds = courses.flatMap(([, course]) => course.best.map(([, value]) => value)), tidy = (value) => Number(value.toPrecision(2));
-  const range = { best: { type: "log", min: tidy(-highest(speeds.map((value) => -value), -1) * 0.9), max: tidy(highest(speeds, 0.01) * 1.1) }, diversity: { type: "value", min: 0, max: 1, interval: 0.5 }, taken: { type: "value" } };
+  const range = { best: { type: "log", min: tidy(-highest(speeds.map((value) => -value), -1) * 0.9), max: tidy(highest(speeds, 0.01) * 1.1) }, diversity: { type: "value", min: 0, max: 1, interval: 0.5 }, taken: { type: "value", minInterval: 1 } };
+  // A power of ten has a label of its own: an end beside it has none, or both would stand in one place.
+  const beside = (value, whole) => Math.abs(Math.log10(value) - whole(Math.log10(value))) < 0.2;
+  const ends = { showMinLabel: !beside(range.best.min, Math.ceil), showMaxLabel: !beside(range.best.max, Math.floor) };
   const shown = { best: (value) => `${Number(value.toPrecision(3))}×`, diversity: percent, taken: count };
   return {
     grid: kinds.map((_, row) => ({ left: 66, right: 18, top: `${9 + row * 30}%`, height: "23%" })),
     legend: { top: 4, type: "scroll", textStyle: { color: c.ink }, icon: "roundRect", itemHeight: 4, inactiveColor: c.fail, data: [...courses.map(([name]) => name), ...ticks.map(([name]) => name)], pageTextStyle: { color: c.dim } },
     tooltip: { ...tip(c), trigger: "item", formatter: ({ value }) => (typeof value?.[2] === "string" ? value[2] : "") },
     xAxis: kinds.map((_, row) => axis(c, row === 2 ? spentName(islandsOver.by) : "", { gridIndex: row, type: "value", min: 0, max: last, splitLine: { show: false } })),
-    yAxis: kinds.map((kind, row) => axis(c, MEASURES[kind][0], { gridIndex: row, ...range[kind], nameGap: 46, nameTextStyle: { color: c.dim, fontSize: 11 }, splitNumber: 3, axisLabel: { color: c.dim, hideOverlap: true, formatter: shown[kind] } })),
+    yAxis: kinds.map((kind, row) => axis(c, MEASURES[kind][0], { gridIndex: row, ...range[kind], nameGap: 46, nameTextStyle: { color: c.dim, fontSize: 11 }, splitNumber: 3, axisLabel: { color: c.dim, hideOverlap: true, formatter: shown[kind], ...(kind === "best" ? ends : {}) } })),
     dataZoom: [],
     series: [
       ...courses.flatMap(([name, course]) => kinds.map((kind, row) => ({ type: "line", name, silent: true, xAxisIndex: row, yAxisIndex: row, data: path(course[kind], kind !== "diversity"), showSymbol: false, lineStyle: { width: 1.6 }, color: named(Math.max(0, all.names.island.indexOf(name))) }))),

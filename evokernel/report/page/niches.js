@@ -24,7 +24,7 @@ function heat(map, x, y) {
       el("button", { type: "button", title: `Show ${all.id[cell.best]} in the family tree`, on: { click: () => goTo(cell.best) } },
         el("b", { text: times(all.speedup[cell.best]) }), el("small", { text: `${count(cell.tried)} tried` })));
   }))).reverse();
-  return el("div", { class: "wide" }, el("table", { class: "heat" },
+  return el("div", { class: "wide" }, el("table", { class: "heat", css: { "--columns": across.length } },
     el("caption", null, `${words(map.axes[x].name)} across`, y === x ? "" : `, ${words(map.axes[y].name)} upwards`),
     el("tbody", null, rows), el("tfoot", null, head)));
 }
