@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from evokernel.export.dispatch_tree import (
     TORCH,
-    MeasuredSize,
     Branch,
+    MeasuredSize,
     Tree,
     _Growth,
     _merged,
