@@ -4,7 +4,8 @@ PLACE is an export, or a store, which is exported first; left out, a search for 
 first two dimensions that vary between the task's workloads, in steps of equal ratio over their ranges; the other
 dimensions take the least, the middle and the greatest value of theirs in turn. At each size the operator, torch (the
 task's reference, for gemm `torch.matmul`) and the best kernel alone take turns. On a GPU each is a captured graph, so
-that times are the device's own, over more memory than its second-level cache holds; on a processor they are called.
+that times are the device's own, over more memory than its second-level cache holds. On a processor they are called, and
+what Python takes for a call is in the times: it is most of them where a kernel takes some microseconds.
 
 The order of sizes is random: where the time ends early, what was measured is spread over the grid. The host's time of
 the dispatcher, which finds the kernel for a call, is printed apart. Exit code 1 where an answer is wrong.

@@ -11,7 +11,7 @@ from evokernel.evaluate.client.evaluate_kernel import judge
 from evokernel.export.dispatch import WrongBetween, measure_dispatch
 from evokernel.export.dispatch_tree import choose, leaves
 from evokernel.export.export_kernel import export
-from evokernel.export.size_domain import size_domain
+from evokernel.export.size_domain import Dims, size_domain
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Fidelity
 from evokernel.rng import stream
@@ -80,7 +80,7 @@ def test_sizes_are_drawn_between_the_workloads_and_no_others(task_file: Path) ->
     assert len({tuple(dims.items()) for dims in drawn}) == 12
     assert all(16 <= dims["R"] <= 24 and 32 <= dims["C"] <= 512 for dims in drawn)
     assert max(dims["C"] for dims in drawn) > 300
-    pairs = [({"R": 16, "C": 64}, {"R": 16, "C": 256})]
+    pairs: list[tuple[Dims, Dims]] = [({"R": 16, "C": 64}, {"R": 16, "C": 256})]
     closer = domain.between(task, pairs, 3, stream(1, 1, "test"))
     assert closer
     assert all(64 < dims["C"] < 256 for dims in closer)
