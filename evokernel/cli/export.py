@@ -1,5 +1,6 @@
 """`evokernel export`: a kernel to take home, or what a run can teach."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,23 @@ _UNTRIED = "kernel.py is the text that was judged; the other files were not run:
 )
 @click.option("--per-workload", is_flag=True, help="Also take the fastest kernel of each workload along, for op.py.")
 @click.option(
+    "--sizes",
+    type=click.IntRange(min=0),
+    default=16,
+    show_default=True,
+    metavar="N",
+    help="Judge the kernels beside torch at N sizes between the workloads, too: op.py answers there by what was "
+    "measured. 0 leaves all other sizes to torch.",
+)
+@click.option(
+    "--accept-from",
+    type=click.FloatRange(min=0),
+    default=1.0,
+    show_default=True,
+    metavar="X",
+    help="The least speed-up over torch: op.py leaves a place to torch where the interval begins below.",
+)
+@click.option(
     "--patch",
     is_flag=True,
     help="Of a task of `evokernel extract`: also write a diff that has your function call the kernel.",
@@ -60,7 +78,9 @@ def command(
     """Write the best kernel, or another, as files that work without evokernel.
 
     It is first judged anew on held-out inputs, in fresh processes; a kernel that does not hold is not exported. Beside
-    the kernel lies op.py, an operator of PyTorch that calls it where it was judged, and torch everywhere else.
+    the kernel lies op.py, an operator of PyTorch that calls it where it is faster, and torch everywhere else. Between
+    the workloads it asks a tree, which is fitted to the speed-ups at drawn sizes. A kernel that is nowhere faster than
+    torch is not exported.
 
     With --backward two kernels become one operator with gradients, compared with autograd in fp64, and forward +
     backward are timed beside torch.
@@ -74,6 +94,7 @@ def command(
     """
     training, check, sample = (asked.pop(name) for name in ("training", "check", "sample"))
     patch, apply = asked.pop("patch"), asked.pop("apply")
+    choice = {"per_workload": per_workload, **{each: asked.pop(each) for each in _OF_DISPATCH}}
     _refuse_mixed(context, training=training is not None, check=check is not None)
     stores: list[Path | None] = [*places, *([store] if store is not None else [])]
     stores = stores or [None]
@@ -88,11 +109,15 @@ def command(
     if backward is not None:
         if per_workload or patch:
             raise click.UsageError(f"--{'patch' if patch else 'per-workload'} and --backward do not go together")
+        for each in _OF_DISPATCH:
+            if context.get_parameter_source(each) is click.core.ParameterSource.COMMANDLINE:
+                raise click.UsageError(f"--{each.replace('_', '-')} and --backward do not go together")
         return _pair(stores[0], backward, name, out=out)
-    return _kernel(stores[0], name, out=out, per_workload=per_workload, patch=patch, apply=apply)
+    return _kernel(stores[0], name, choice, out=out, patch=patch, apply=apply)
 
 
-_OF_KERNELS = ("name", "out", "per_workload", "backward", "patch", "apply")
+_OF_DISPATCH = ("sizes", "accept_from")
+_OF_KERNELS = ("name", "out", "per_workload", *_OF_DISPATCH, "backward", "patch", "apply")
 _OF_TRAINING = (
     "min_speedup", "operators", "models", "holdout_passed", "discount", "form", "parquet", "test_tasks", "balance",
 )  # fmt: skip
@@ -134,14 +159,16 @@ def _pair(place: Path | None, back: Path, name: str, *, out: Path | None) -> Non
     put(stdout(), heading, sheet({key: clean(text) for key, text in facts.items()}))
 
 
-def _kernel(place: Path | None, name: str, *, out: Path | None, per_workload: bool, patch: bool, apply: bool) -> None:
+def _kernel(
+    place: Path | None, name: str, choice: Mapping[str, Any], *, out: Path | None, patch: bool, apply: bool
+) -> None:
     from evokernel.export.export_kernel import export
     from evokernel.export.patch import patch_of_run
 
     with open_store(place) as opened:
         wanted = candidate_id(opened, name or "best")
         patched = patch_of_run(opened, wanted) if patch else None
-        made = export(opened, wanted, out=out or Path(f"kernel-{wanted[:8]}"), per_workload=per_workload)
+        made = export(opened, wanted, out=out or Path(f"kernel-{wanted[:8]}"), **choice)
     put(
         stdout(),
         Text.assemble(("exported ", GOOD), (made.candidate, STRONG), f" to {clean(str(made.folder))}"),
@@ -155,6 +182,11 @@ def _kernel(place: Path | None, name: str, *, out: Path | None, per_workload: bo
         ),
         workloads(made.evaluation),
         *([Text.assemble("no op.py: ", clean(made.no_operator))] if made.no_operator else ()),
+        *([Text.assemble("torch answers on all other sizes. ", clean(made.no_dispatch))] if made.no_dispatch else ()),
+        *(
+            Text.assemble(f"{where}: ", (who, STRONG), f", {speed}")
+            for where, who, speed in (made.dispatch.rows() if made.dispatch else ())
+        ),
         *(Text.assemble("also ", (name, STRONG), ", which leads on some workload") for name in made.others),
         *(
             Text.assemble((name, STRONG), " leads on some workload, but ", clean(why))

@@ -16,19 +16,22 @@ from archive.store import Store
 from evokernel import __version__
 from evokernel.config.load import parse_config
 from evokernel.config.run import DEVICE_OF, RunConfig
-from evokernel.errors import EvokernelError, StoreError
+from evokernel.errors import EvokernelError, StoreError, TaskError
 from evokernel.evaluate.build.confined_generators import confine_generators
 from evokernel.evaluate.client.evaluate_kernel import KernelVerdict, judge, judgement_document
 from evokernel.evaluate.device.device_class import this_machine
 from evokernel.export.check import check_exported, check_reference
+from evokernel.export.dispatch import Dispatch, WrongBetween, measure_dispatch
 from evokernel.export.files import KERNEL, export_files
 from evokernel.export.reference import reference_files
+from evokernel.export.torch_operator import over_torch, winners
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, Fidelity
 from evokernel.records.timing import Speedup, combined_speedup
 from evokernel.report.documents import portrait_document
 from evokernel.report.lineage import CandidateDetails, portrait, story
 from evokernel.report.status import RunFacts, run_facts
+from evokernel.task import Task
 from evokernel.tasks import load_task, task_hash
 
 _NO_REFERENCE = (
@@ -67,9 +70,15 @@ class ExportedKernel:
     """Reason of failure for each other leader, by id."""
     no_operator: str = ""
     """Reason why there is no op.py; empty where there is one."""
+    dispatch: Dispatch | None = None
+    """Who answers between the workloads; None where torch does."""
+    no_dispatch: str = ""
+    """Reason why torch answers there; empty where there is a dispatch, or none was asked for."""
 
 
-def export(store: Store, name: str, *, out: Path, per_workload: bool = False) -> ExportedKernel:
+def export(
+    store: Store, name: str, *, out: Path, per_workload: bool = False, sizes: int = 0, accept_from: float = 0.0
+) -> ExportedKernel:
     """Write a kernel of a run to a folder, after it passed once more on held-out inputs with fresh seeds.
 
     Args:
@@ -77,11 +86,14 @@ def export(store: Store, name: str, *, out: Path, per_workload: bool = False) ->
         name: id of the candidate, or its beginning.
         out: the folder; must be new, empty, or an earlier export.
         per_workload: also export leaders on single workloads, each after the same measurement.
+        sizes: number of sizes between the workloads at which the kernels are judged beside torch; 0 leaves all but the
+            workloads to torch.
+        accept_from: the least speed-up over torch; where an interval begins below it, torch answers.
 
     Raises:
         StoreError: there is no such kernel, or the store lacks the config it was judged by.
         TaskError: the task has changed since.
-        NotExported: it fails on held-out inputs, or the files do not work on their own.
+        NotExported: it fails on held-out inputs, no kernel is accepted anywhere, or the files do not work on their own.
     """
     check_folder(out)
     found, run = portrait(store, name), run_facts(store)
@@ -99,8 +111,25 @@ def export(store: Store, name: str, *, out: Path, per_workload: bool = False) ->
             left_out[other] = _complaint(again)
     reference = reference_files(task.reference)
     complaint = check_reference(reference) if reference else _NO_REFERENCE
-    texts = export_files(task, judgements, config, reference={} if complaint else reference)
-    texts["provenance.json"] = _provenance(store, judgements, run=run, config=config)
+    dispatch, no_dispatch = None, ""
+    if sizes and not complaint:
+        try:
+            dispatch = _dispatch(
+                task, judgements, left_out, config, sizes=sizes, accept_from=accept_from, seed=run.seed
+            )
+        except TaskError as error:
+            no_dispatch = f"{task.name}: {error}"
+    if not winners(task, judgements, dispatch=dispatch, accept_from=accept_from) and not (
+        dispatch and dispatch.modules
+    ):
+        raise NotExported(_slower(judgements, accept_from))
+    texts = export_files(
+        *(task, judgements, config),
+        reference={} if complaint else reference,
+        dispatch=dispatch,
+        accept_from=accept_from,
+    )
+    texts["provenance.json"] = _provenance(store, judgements, run=run, config=config, dispatch=dispatch)
     tried = candidate.language == "cpp"
     confined = confine_generators(task, config.task) if tried else task
     _publish(texts, out, lambda folder: check_exported(folder, confined) if tried else "")
@@ -114,6 +143,45 @@ def export(store: Store, name: str, *, out: Path, per_workload: bool = False) ->
         others=tuple(each.candidate.id for each in judgements.values() if each is not judgement),
         left_out=left_out,
         no_operator=complaint,
+        dispatch=dispatch,
+        no_dispatch=no_dispatch,
+    )
+
+
+def _dispatch(
+    task: Task,
+    judgements: dict[str, KernelVerdict],
+    left_out: dict[str, str],
+    config: RunConfig,
+    *,
+    sizes: int,
+    accept_from: float,
+    seed: int,
+) -> Dispatch:
+    """Return the dispatch of the kernels; those that fail at other sizes move to `left_out`."""
+    while True:
+        kernels = {module: each.candidate for module, each in judgements.items()}
+        try:
+            return measure_dispatch(task, kernels, config, sizes=sizes, accept_from=accept_from, seed=seed)
+        except WrongBetween as error:
+            failed = judgements[error.module].candidate.id
+            if error.module == KERNEL:
+                raise NotExported(
+                    f"{failed} was not exported: {error}. With --sizes 0 no such sizes are tried"
+                ) from None
+            left_out[failed] = str(error)
+            del judgements[error.module]
+
+
+def _slower(judgements: Mapping[str, KernelVerdict], accept_from: float) -> str:
+    """Return why no kernel is exported, with the figure of the best workload."""
+    evaluations = [each.last for each in judgements.values()]
+    found = [(over_torch(last, timing), timing.workload) for last in evaluations for timing in last.timings]
+    speedup, workload = max(found, key=lambda pair: pair[0].low)
+    return (
+        f"not exported: no kernel is faster than torch anywhere. The best is {speedup.value:.3f}x "
+        f"({speedup.low:.3f} to {speedup.high:.3f}) of torch's speed, on {workload}, and intervals from "
+        f"{accept_from:g} on are accepted; `--accept-from {max(speedup.low - 0.001, 0):.3f}` takes it all the same"
     )
 
 
@@ -179,7 +247,14 @@ def _publish(texts: Mapping[str, str], out: Path, check: Callable[[Path], str]) 
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _provenance(store: Store, judgements: Mapping[str, KernelVerdict], *, run: RunFacts, config: RunConfig) -> str:
+def _provenance(
+    store: Store,
+    judgements: Mapping[str, KernelVerdict],
+    *,
+    run: RunFacts,
+    config: RunConfig,
+    dispatch: Dispatch | None,
+) -> str:
     main, gpu = judgements[KERNEL], this_machine().gpu
     facts: dict[str, Any] = {
         "format": 1,
@@ -191,6 +266,7 @@ def _provenance(store: Store, judgements: Mapping[str, KernelVerdict], *, run: R
         "task": {"spec": config.task, "file_hash": task_hash(config.task), "hash": main.identity.task_hash},
         "config": config.model_dump(mode="json"),
         **_origin(store, main, config),
+        **({"dispatch": dispatch.document()} if dispatch else {}),
         "others": {name: _origin(store, each, config) for name, each in judgements.items() if each is not main},
     }
     return json.dumps(facts, indent=2) + "\n"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from evokernel.config.run import RunConfig
 from evokernel.evaluate.client.evaluate_kernel import KernelVerdict
 from evokernel.export.cuda_helper import with_helper
+from evokernel.export.dispatch import Dispatch
 from evokernel.export.template_text import declared, example_arguments, fill, new_tensor, numbers_of, op_name, written
 from evokernel.export.torch_operator import op_file
 from evokernel.languages.cpp.guide import entry_signature
@@ -27,7 +28,13 @@ _KINDS = {
 
 
 def export_files(
-    task: Task, judgements: Mapping[str, KernelVerdict], config: RunConfig, *, reference: Mapping[str, str]
+    task: Task,
+    judgements: Mapping[str, KernelVerdict],
+    config: RunConfig,
+    *,
+    reference: Mapping[str, str],
+    dispatch: Dispatch | None = None,
+    accept_from: float = 0.0,
 ) -> Texts:
     """Return all files of an export but its provenance.
 
@@ -38,18 +45,38 @@ def export_files(
         judgements: by module name of each kernel; the first is the best, named `KERNEL`.
         config: of the run.
         reference: the files of `reference_files`; empty where the reference cannot be written.
+        dispatch: who answers between the workloads; None for torch.
+        accept_from: the least speed-up over torch of a kernel that answers.
     """
     texts = Texts()
     for module, judgement in judgements.items():
         texts |= _kernel_files(task, judgement, module)
     best = judgements[KERNEL]
     if reference:
-        texts |= {**reference, "op.py": op_file(task, judgements)}
+        texts |= {**reference, "op.py": op_file(task, judgements, dispatch=dispatch, accept_from=accept_from)}
     # it draws the inputs itself, and those of a generator have to fit each other
     if reference and best.candidate.language in _KINDS and not task.signature.generators:
         texts["test_kernel.py"] = _gpu_test(task, best)
     readme = _gpu_readme if best.candidate.language in _KINDS else _cpp_readme
-    return texts | {"README.md": readme(task, best, config, rows=_rows(task, texts, beside=sorted(reference)))}
+    rows = _rows(task, texts, beside=sorted(reference))
+    return texts | {"README.md": readme(task, best, config, rows=rows) + (_answers(dispatch) if dispatch else "")}
+
+
+def _answers(dispatch: Dispatch) -> str:
+    """Return the part of a README on who answers between the workloads."""
+    rows = "".join(f"| {' | '.join(row)} |\n" for row in dispatch.rows())
+    ends = ", ".join(f"{name} from {low} to {high}" for name, (low, high) in dispatch.domain.ranges.items())
+    return f"""
+## Who answers between the workloads
+
+`op.py` asks a tree that was fitted to the kernels' speed-ups over torch at {len(dispatch.measured)} sizes.
+It answers for {ends}; outside, torch does.
+A kernel answers in a part only where no interval begins below {dispatch.accept_from:g}: the interval here runs from the
+least end to the greatest. `provenance.json` has all measurements.
+
+| where | who answers | speed-up over torch |
+|---|---|---|
+{rows}"""
 
 
 def _kernel_files(task: Task, judgement: KernelVerdict, module: str) -> Texts:
@@ -66,7 +93,7 @@ def _kernel_files(task: Task, judgement: KernelVerdict, module: str) -> Texts:
 def _rows(task: Task, texts: Texts, *, beside: Sequence[str]) -> str:
     """Return the rows of a README on optional files; `beside` are those that the reference imports."""
     what = dict.fromkeys(beside, "what `reference.py` imports") | {
-        "op.py": f"`{op_name(task)}`, an operator of PyTorch: the kernel where it was judged, torch everywhere else",
+        "op.py": f"`{op_name(task)}`, an operator of PyTorch: a kernel where it is faster, torch everywhere else",
         "reference.py": "what is to be computed, in torch",
         "test_kernel.py": "`python test_kernel.py`: compares with torch, prints times",
     }

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from evokernel.config.run import DEVICE_OF
 from evokernel.evaluate.client.evaluate_kernel import KernelVerdict
+from evokernel.export.dispatch import Dispatch
+from evokernel.export.dispatch_tree import tree_text
 from evokernel.export.template_text import (
     dimensions_in_shapes,
     dimensions_in_strides,
@@ -15,8 +17,10 @@ from evokernel.export.template_text import (
     strides_text,
     written,
 )
-from evokernel.records.timing import Speedup
+from evokernel.records.evaluation import Evaluation
+from evokernel.records.timing import Speedup, Timing
 from evokernel.task import Role, Task, Tensor, Workload
+from evokernel.tasks.at_sizes import NATIVE
 
 ALIGNMENTS = {"cpu": 64, "cuda": 256}
 
@@ -32,31 +36,60 @@ class Winner:
     """On that workload; None where it was not timed alone."""
 
 
-def winners(task: Task, judgements: Mapping[str, KernelVerdict]) -> list[Winner]:
-    """Return the kernel for each workload.
+def winners(
+    task: Task, judgements: Mapping[str, KernelVerdict], *, dispatch: Dispatch | None = None, accept_from: float = 0.0
+) -> list[Winner]:
+    """Return the kernel for each workload that is not left to torch.
 
-    A search workload gets the fastest, by the low end of its speed-up. Held-out ones, which are timed together, get
+    A search workload gets the fastest, by the low end of its speed-up, where its speed-up over torch does not begin
+    below `accept_from`. Held-out ones are measured one by one for a dispatch. Else they are timed together, and get
     the kernel that is fastest there, if it is faster than the baselines: an operator must not slow its user down.
 
     Args:
         task: with the workloads of one class of devices.
         judgements: by module name of each kernel, each right on all workloads.
+        dispatch: what was measured beside torch, if it was.
+        accept_from: the least speed-up over torch.
     """
     workloads = next(iter(task.workloads.values()))
+    beside_torch = [(dims, point.speedups) for dims, point in dispatch.measured] if dispatch else []
     found = []
     for workload in workloads.search:
-        timings = [
-            (t.speedup, name) for name, j in judgements.items() for t in j.last.timings if t.workload == workload.name
-        ]
-        speedup, module = max(timings, key=lambda timing: timing[0].low)
-        found.append(Winner(workload, module, speedup))
+        timings = [(t, name) for name, j in judgements.items() for t in j.last.timings if t.workload == workload.name]
+        timing, module = max(timings, key=lambda pair: pair[0].speedup.low)
+        over = over_torch(judgements[module].last, timing)
+        over = next((speedups[module] for dims, speedups in beside_torch if dims == workload.dims), over)
+        if over.low >= accept_from:
+            found.append(Winner(workload, module, timing.speedup))
     held = {name: j.last.metrics.get("holdout_speedup", 0.0) for name, j in judgements.items()}
-    module = max(held, key=held.__getitem__)
-    return found + [Winner(workload, module, None) for workload in workloads.holdout if held[module] >= 1]
+    for workload in workloads.holdout:
+        module = max(held, key=held.__getitem__)
+        speedups = next((speedups for dims, speedups in beside_torch if dims == workload.dims), None)
+        if speedups is not None:
+            module = max(speedups, key=lambda name: speedups[name].low)
+            if speedups[module].low >= accept_from:
+                found.append(Winner(workload, module, speedups[module]))
+        elif held[module] >= max(1.0, accept_from):
+            found.append(Winner(workload, module, None))
+    return found
 
 
-def op_file(task: Task, judgements: Mapping[str, KernelVerdict]) -> str:
-    """Return the text of op.py, which needs the kernels' modules and reference.py beside it."""
+def over_torch(evaluation: Evaluation, timing: Timing) -> Speedup:
+    """Return the speed-up over torch on a workload, as far as it is known.
+
+    Where another baseline is faster than torch there, it is the greater of the speed-up over that one, and of the one
+    over torch on all workloads.
+    """
+    over_fastest, over_native = timing.speedup, evaluation.panel.get(NATIVE)
+    if timing.baseline == NATIVE or over_native is None:
+        return over_fastest
+    return max(over_fastest, over_native, key=lambda speedup: speedup.low)
+
+
+def op_file(
+    task: Task, judgements: Mapping[str, KernelVerdict], *, dispatch: Dispatch | None = None, accept_from: float = 0.0
+) -> str:
+    """Return the text of op.py, which needs the kernels' modules and reference.py beside it; see `winners`."""
     candidate = next(iter(judgements.values())).candidate
     numbers, outputs = numbers_of(task), task.signature.outputs
     names = [tensor.name for tensor in task.signature.inputs]
@@ -81,7 +114,11 @@ def op_file(task: Task, judgements: Mapping[str, KernelVerdict]) -> str:
         scalars=repr(tuple(scalar.name for scalar in task.signature.scalars)),
         given=repr(tuple(numbers)),
         sizes=repr(tuple(_sizes(task))),
-        kernels=_kernels(task, winners(task, judgements)),
+        kernels=_kernels(task, winners(task, judgements, dispatch=dispatch, accept_from=accept_from)),
+        ranges=repr(dict(dispatch.domain.ranges) if dispatch else {}),
+        others=repr(dispatch.domain.others if dispatch else ()),
+        most_bytes=str(dispatch.domain.most_bytes if dispatch else 0),
+        tree=tree_text(dispatch.tree) if dispatch else "    return None\n",
         parameters=", ".join([*typed[: len(names)], *(["*", *typed[len(names) :]] if numbers else [])]),
         returns="return one tensor" if len(written(task)) == 1 else "return a tuple of tensors",
         tensors=", ".join(f'"{name}": {name}' for name in names),

@@ -60,7 +60,11 @@ def made(project: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_export(project: Path, made: dict[str, str], call: Call) -> None:
-    result = call("export", "runs/small.db", "--out", "taken")
+    slower = call("export", "runs/small.db", "--out", "taken", "--sizes", 0)
+    assert slower.exit_code == 2, slower.output
+    assert "no kernel is faster than torch anywhere. The best is 0." in slower.output
+    assert not (project / "taken").exists()
+    result = call("export", "runs/small.db", "--out", "taken", "--sizes", 0, "--accept-from", 0)
     assert result.exit_code == 0, result.output
     assert made["right"] in result.output
     folder = project / "taken"

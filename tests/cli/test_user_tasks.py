@@ -96,5 +96,5 @@ def test_a_search_finds_right_kernels_and_exports_one(call: Call, project: Path,
     assert call("evolve", project / "run.yaml").exit_code == 0
     found = json.loads(call("status", store, "--json").stdout)
     assert found
-    result = call("export", "--store", store, "--out", project / "out")
+    result = call("export", "--store", store, "--out", project / "out", "--sizes", 0, "--accept-from", 0)
     assert result.exit_code == 0, result.output

@@ -135,7 +135,9 @@ def test_a_store_of_every_schema_is_reported_exported_and_forked(name: str, tmp_
     assert "<html" in (tmp_path / "page.html").read_text()
     forked = evokernel("fork", path, "best", "new.db", cwd=tmp_path)
     assert forked.returncode == 0, forked.stderr
-    exported = evokernel("export", "--store", path, "--out", "kernel", cwd=tmp_path, timeout_s=600)
+    exported = evokernel(
+        "export", "--store", path, "--out", "kernel", "--accept-from", "0", "--sizes", "0", cwd=tmp_path, timeout_s=600
+    )
     assert exported.returncode == 0, exported.stdout + exported.stderr
     assert (tmp_path / "kernel" / "op.py").exists()
 

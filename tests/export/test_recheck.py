@@ -24,7 +24,7 @@ def call(*arguments: str) -> Result:
 def test_exports_are_judged_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     made = make_store(tmp_path)
-    assert call("export", "runs/small.db", "--out", "taken").exit_code == 0
+    assert call("export", "runs/small.db", "--out", "taken", "--sizes", "0", "--accept-from", "0").exit_code == 0
     facts = json.loads(Path("taken/provenance.json").read_text(encoding="utf-8"))
     Path("taken/provenance.json").write_text(json.dumps(facts | {"evokernel": "0.0.1"}), encoding="utf-8")
     held = call("recheck", "taken", "--accept-from", "0.0001", "--json")

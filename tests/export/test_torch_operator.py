@@ -7,12 +7,15 @@ import pytest
 import torch
 
 from evokernel.evaluate.client.evaluate_kernel import KernelVerdict
+from evokernel.export.dispatch import Dispatch
+from evokernel.export.dispatch_tree import MeasuredSize, fit_tree
 from evokernel.export.export_kernel import leaders
 from evokernel.export.reference import reference_files
-from evokernel.export.torch_operator import op_file, winners
+from evokernel.export.size_domain import size_domain
+from evokernel.export.torch_operator import op_file, over_torch, winners
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluatorIdentity, Fidelity, Mode, Stage, Status
-from evokernel.records.timing import Timing
+from evokernel.records.timing import Speedup, Timing
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from tests.support.exports import run_beside
 from tests.support.stores import StoreBuilder, make_timing
@@ -81,9 +84,12 @@ def draw(m, n, dtype=torch.float32, **more):
 """
 
 
-def use(folder: Path, script: str, task: Task = SCALED, stand_in: str = STAND_IN) -> str:
+def use(
+    folder: Path, script: str, task: Task = SCALED, stand_in: str = STAND_IN, dispatch: Dispatch | None = None
+) -> str:
     """Run a script beside op.py and two kernels that mark their answers, without evokernel."""
-    (folder / "op.py").write_text(op_file(task, two()), encoding="utf-8")
+    accept_from = dispatch.accept_from if dispatch else 0.0
+    (folder / "op.py").write_text(op_file(task, two(), dispatch=dispatch, accept_from=accept_from), encoding="utf-8")
     (folder / "reference.py").write_text(reference_files(task.reference)["reference.py"], encoding="utf-8")
     for mark, module in enumerate(SOURCES, start=1):
         (folder / f"{module}.py").write_text(stand_in.replace("{mark}", str(mark)), encoding="utf-8")
@@ -114,6 +120,84 @@ wide, gain = draw(4, 6, torch.float64)
 assert mark(scaled(wide, gain, add=1.0), wide, gain) == 0
 """,
     )
+
+
+def at(m: int, n: int, one: float, other: float) -> tuple[dict[str, int | float], MeasuredSize]:
+    """Return speed-ups of both kernels over torch at a size, exact to 1 %."""
+    speedups = {name: Speedup(each, each * 0.99, each * 1.01) for name, each in zip(SOURCES, (one, other), strict=True)}
+    return {"M": m, "N": n, "add": 1.0}, MeasuredSize({"M": m, "N": n}, speedups)
+
+
+RANGED = replace(
+    SCALED,
+    workloads={
+        "cpu": WorkloadSet(
+            (Workload("small", {"M": 4, "N": 6, "add": 1.0}), Workload("large", {"M": 64, "N": 6, "add": 1.0})),
+            (Workload("held", {"M": 5, "N": 64, "add": 1.0}),),
+            {"M": (1, 9), "N": (1, 9)},
+        )
+    },
+)
+MEASURED = (
+    *(at(4, 6, 1.5, 1.1), at(64, 6, 1.2, 1.6), at(5, 64, 0.8, 0.7)),
+    *(at(m, n, 1.5, 1.1) for m in (4, 16) for n in (8, 16)),
+    *(at(m, n, 1.2, 1.6) for m in (32, 64) for n in (8, 16)),
+    *(at(m, n, 0.9, 0.7) for m in (4, 64) for n in (48, 64)),
+)
+
+
+def dispatched(accept_from: float = 1.0) -> Dispatch:
+    tree = fit_tree([point for _, point in MEASURED], accept_from=accept_from)
+    return Dispatch(size_domain(RANGED), tree, MEASURED, accept_from)
+
+
+def test_between_the_workloads_that_arm_answers_which_was_measured_to_be_the_fastest(tmp_path: Path) -> None:
+    use(
+        tmp_path,
+        USE
+        + """
+import op
+expected = {
+    **{(4, 7): 1, (20, 8): 1, (33, 8): 2, (60, 12): 2, (4, 60): 0, (5, 64): 0, (4, 6): 1, (64, 6): 2},
+    **{(3, 8): 0, (65, 8): 0, (8, 5): 0, (64, 64): 0},  # outside, or in more memory than what was judged
+}
+for again in range(2):
+    for (m, n), who in expected.items():
+        x, gain = draw(m, n)
+        assert mark(scaled(x, gain, add=1.0), x, gain) == who, (m, n, who)
+        assert mark(scaled(x, gain, add=2.0), x, gain, 2.0) == 0
+        assert mark(scaled(x.T.contiguous().T, gain, add=1.0), x, gain) == who
+op._MOST_CASES = 5
+for n in range(6, 30):
+    x, gain = draw(7, n)
+    scaled(x, gain, add=1.0)
+assert len(op._CASES) <= 7, len(op._CASES)
+x, gain = draw(10, 8)
+compiled = torch.compile(lambda x, gain: scaled(x, gain, add=1.0) * 2, fullgraph=True, dynamic=True, backend="eager")
+assert torch.equal(compiled(x, gain), 2 * scaled(x, gain, add=1.0))
+""",
+        RANGED,
+        dispatch=dispatched(),
+    )
+
+
+def test_a_workload_is_left_to_torch_where_its_interval_begins_below_what_is_accepted() -> None:
+    def names(accept_from: float, dispatch: Dispatch | None = None) -> dict[str, str]:
+        found = winners(RANGED, two(), dispatch=dispatch, accept_from=accept_from)
+        return {winner.workload.name: winner.module for winner in found}
+
+    assert names(1.0, dispatched()) == {"small": "kernel", "large": "kernel_other"}
+    assert names(0.5, dispatched()) == {"small": "kernel", "large": "kernel_other", "held": "kernel"}
+    assert names(1.9) == {"small": "kernel"}
+    assert names(9.0) == {}
+
+
+def test_a_kernel_that_loses_to_another_baseline_is_compared_with_torch() -> None:
+    timing = replace(make_timing("small", 0.8), baseline="torch.compile")
+    evaluation = replace(judged("kernel", timing, held=1.0).last, panel={"torch": Speedup(1.4, 1.3, 1.5)})
+    assert over_torch(evaluation, timing) == Speedup(1.4, 1.3, 1.5)
+    assert over_torch(evaluation, replace(timing, baseline="torch")) == timing.speedup
+    assert over_torch(replace(evaluation, panel={}), timing) == timing.speedup
 
 
 PADDED = replace(

@@ -12,7 +12,7 @@ from evokernel.errors import HarnessError, LanguageError, TaskError
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.device.device_class import this_machine
-from evokernel.protocols import Evaluator
+from evokernel.protocols import Evaluator, Language
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity, Fidelity, Status
 from evokernel.records.evaluation_document import evaluation_document
@@ -86,14 +86,57 @@ def judge(
         TaskError, LanguageError, HarnessError: it could not be judged.
         ConfigError: the settings name an expert that cannot be used.
     """
-    device, machine = DEVICE_OF[candidate.language], this_machine()
+    evaluator, language = _opening(
+        candidate.language, task_spec, settings=settings, threads=threads, deterministic=deterministic, profiled=True
+    )
+    program = language.program_hash(candidate.source)
+    requests = [EvaluationRequest(candidate, program, budget) for budget in budgets]
+    return asyncio.run(_judge(evaluator, requests, task_hash=task_hash))
+
+
+def judge_each(
+    candidates: Sequence[Candidate],
+    task_spec: str,
+    *,
+    budget: Fidelity,
+    settings: EvaluationConfig,
+    threads: int = 1,
+    deterministic: bool = False,
+) -> list[Evaluation]:
+    """Put kernels of one language through the cascade, one after the other, by one judge where not `final`.
+
+    Arguments and errors are those of `judge`; a kernel that fails does not end the others.
+    """
+    evaluator, language = _opening(
+        candidates[0].language, task_spec, settings=settings, threads=threads, deterministic=deterministic
+    )
+    requests = [EvaluationRequest(each, language.program_hash(each.source), budget) for each in candidates]
+
+    async def judged() -> list[Evaluation]:
+        async with evaluator as opened:
+            return [await _evaluated(opened, request) for request in requests]
+
+    return asyncio.run(judged())
+
+
+def _opening(
+    language_name: str,
+    task_spec: str,
+    *,
+    settings: EvaluationConfig,
+    threads: int,
+    deterministic: bool,
+    profiled: bool = False,
+) -> tuple[AbstractAsyncContextManager[Evaluator], Language]:
+    """Return an evaluator to enter, and how kernels are compiled. Raises as `judge`."""
+    device, machine = DEVICE_OF[language_name], this_machine()
     if device == "cuda" and machine.gpu is None:
         raise HarnessError(
-            f"{candidate.language} kernels run on an NVIDIA GPU, and none is visible here; what can be done here is "
+            f"{language_name} kernels run on an NVIDIA GPU, and none is visible here; what can be done here is "
             "to build one and look at what was built: evokernel evaluate FILE --task T --compile-only"
         )
     settings = settings.on(device)
-    language = local_language(candidate.language, settings, threads=threads, device=machine.limits(device))
+    language = local_language(language_name, settings, threads=threads, device=machine.limits(device))
     evaluator = open_evaluator(
         task_spec,
         language,
@@ -101,11 +144,9 @@ def judge(
         threads=threads,
         machine=machine,
         deterministic=deterministic,
-        profiled=True,
+        profiled=profiled,
     )
-    program = language.program_hash(candidate.source)
-    requests = [EvaluationRequest(candidate, program, budget) for budget in budgets]
-    return asyncio.run(_judge(evaluator, requests, task_hash=task_hash))
+    return evaluator, language
 
 
 async def _judge(
@@ -120,12 +161,17 @@ async def _judge(
                 "Bring back the old text, or judge the kernel anew with `evokernel evaluate`"
             )
         for request in requests:
-            made.append(await evaluator.evaluate(request))
-            if made[-1].status is Status.HARNESS_ERROR:
-                raise HarnessError(made[-1].feedback)
+            made.append(await _evaluated(evaluator, request))
             if not made[-1].ok:
                 break
     return KernelVerdict(requests[0].candidate, identity, tuple(made))
+
+
+async def _evaluated(evaluator: Evaluator, request: EvaluationRequest) -> Evaluation:
+    made = await evaluator.evaluate(request)
+    if made.status is Status.HARNESS_ERROR:
+        raise HarnessError(made.feedback)
+    return made
 
 
 def judgement_document(judgement: KernelVerdict, *, task: str, file: str) -> dict[str, Any]:

@@ -1,0 +1,157 @@
+"""Dispatch of an exported operator: its kernels are judged at sizes between the searched ones, beside torch alone."""
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evokernel.config.run import DEVICE_OF, RunConfig
+from evokernel.errors import EvokernelError
+from evokernel.evaluate.client.evaluate_kernel import judge_each
+from evokernel.export.dispatch_tree import TORCH, MeasuredSize, Tree, borders, fit_tree, leaves
+from evokernel.export.size_domain import Dims, SizeDomain, size_domain, touched
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Fidelity
+from evokernel.records.evaluation_document import speedup_document
+from evokernel.rng import stream
+from evokernel.task import Task, Workload
+from evokernel.tasks.at_sizes import write_at_sizes
+
+_BORDER_SHARE = 3
+"""One of so many drawn sizes lies at a border of the tree of the others."""
+_ROOM_BYTES = 2 << 30
+"""All tensors of the sizes that one judge holds, each once; it keeps some copies of them."""
+
+
+class WrongBetween(EvokernelError):
+    """A kernel failed at a size between the searched ones."""
+
+    def __init__(self, module: str, complaint: str) -> None:
+        super().__init__(complaint)
+        self.module = module
+        """Name of its module."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """The tree of an operator, and the measurements that it was fitted to."""
+
+    domain: SizeDomain
+    """The sizes that it answers for."""
+    tree: Tree
+    """The arm of each size."""
+    measured: tuple[tuple[Dims, MeasuredSize], ...]
+    """Dimensions and speed-ups over torch; the task's own workloads are the first."""
+    accept_from: float
+    """The least speed-up over torch of a leaf with a kernel."""
+
+    @property
+    def modules(self) -> set[str]:
+        """The modules of the kernels that answer in some leaf."""
+        return {leaf.arm for _, leaf in leaves(self.tree)} - {TORCH}
+
+    def document(self) -> dict[str, Any]:
+        """Return what a provenance says of it."""
+        return {
+            "accept_from": self.accept_from,
+            "leaves": [
+                {
+                    "where": list(path),
+                    "arm": leaf.arm or "torch",
+                    "speedup": speedup_document(leaf.interval),
+                    "measured": len(leaf.points),
+                }
+                for path, leaf in leaves(self.tree)
+            ],
+            "measured": [
+                {"dims": dims, "speedups": {arm: speedup_document(each) for arm, each in point.speedups.items()}}
+                for dims, point in self.measured
+            ],
+        }
+
+    def rows(self) -> Iterator[tuple[str, str, str]]:
+        """Yield place, arm and speed-up of each leaf, for people."""
+        for path, leaf in leaves(self.tree):
+            found = leaf.interval
+            speed = f"{found.value:.3g}x ({found.low:.3g} to {found.high:.3g})" if leaf.arm else "1x"
+            yield ", ".join(path) or "everywhere between", leaf.arm or "torch", f"{speed}, {len(leaf.points)} sizes"
+
+
+def measure_dispatch(
+    task: Task, kernels: Mapping[str, Candidate], config: RunConfig, *, sizes: int, accept_from: float, seed: int
+) -> Dispatch:
+    """Judge kernels at drawn sizes and at the task's own, and fit a tree to their speed-ups over torch.
+
+    Two thirds of the sizes spread over the domain; the others lie at the borders of a tree that is fitted to these.
+
+    Args:
+        task: with the workloads of one class of devices.
+        kernels: by the names of their modules; right on all workloads.
+        config: of the run.
+        sizes: how many are drawn.
+        accept_from: the least speed-up over torch.
+        seed: of the draws.
+
+    Raises:
+        TaskError: the task has no sizes between its workloads.
+        WrongBetween: a kernel failed at a drawn size.
+        HarnessError: the machinery failed.
+    """
+    domain = size_domain(task)
+    rng = stream(seed, 0, "sizes of an export")
+    spread = [*domain.workloads(task), *domain.draw(task, sizes - sizes // _BORDER_SHARE, rng)]
+    measured = _measured(task, kernels, config, spread, domain)
+    tree = fit_tree([point for _, point in measured], accept_from=accept_from)
+    dims_of = {id(point): dims for dims, point in measured}
+    pairs = [(dims_of[id(one)], dims_of[id(other)]) for one, other in borders(tree)]
+    closer = domain.between(task, pairs, sizes // _BORDER_SHARE, rng)
+    closer = [dims for dims in closer if dims not in spread]
+    if closer:
+        measured += _measured(task, kernels, config, closer, domain)
+        tree = fit_tree([point for _, point in measured], accept_from=accept_from)
+    return Dispatch(domain, tree, tuple(measured), accept_from)
+
+
+def _measured(
+    task: Task, kernels: Mapping[str, Candidate], config: RunConfig, sizes: Sequence[Dims], domain: SizeDomain
+) -> list[tuple[Dims, MeasuredSize]]:
+    found: list[tuple[Dims, MeasuredSize]] = []
+    for part in _in_room(task, sizes):
+        with tempfile.TemporaryDirectory(prefix="evokernel-sizes-") as folder:
+            spec = write_at_sizes(Path(folder), config.task, _device(kernels), part)
+            verdicts = judge_each(
+                [*kernels.values()],
+                spec,
+                budget=Fidelity.PRECISE,
+                settings=config.evaluation.model_copy(update={"expert": ""}),
+                threads=config.threads,
+                deterministic=config.constraints.deterministic,
+            )
+        for module, verdict in zip(kernels, verdicts, strict=True):
+            if not verdict.ok:
+                where = f"({verdict.status}, at the stage {verdict.stage}): {verdict.feedback or 'no more is known'}"
+                raise WrongBetween(module, f"at sizes between the searched ones it failed {where}")
+        for place, dims in enumerate(part):
+            timings = [verdict.timings[place] for verdict in verdicts]
+            speedups = {module: timing.speedup for module, timing in zip(kernels, timings, strict=True)}
+            found.append((dims, MeasuredSize({name: int(dims[name]) for name in domain.ranges}, speedups)))
+    return found
+
+
+def _in_room(task: Task, sizes: Sequence[Dims]) -> Iterator[list[Dims]]:
+    """Yield the sizes in parts that one judge has room for."""
+    part, used = list[Dims](), 0
+    for dims in sizes:
+        needed = touched(task, Workload("drawn", dims))
+        if part and used + needed > _ROOM_BYTES:
+            yield part
+            part, used = [], 0
+        part.append(dims)
+        used += needed
+    if part:
+        yield part
+
+
+def _device(kernels: Mapping[str, Candidate]) -> str:
+    return DEVICE_OF[next(iter(kernels.values())).language]
