@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,11 +86,12 @@ def command(
     """
     from evokernel.evolve_prompts.folder import parts_of
     from evokernel.evolve_prompts.search import PromptSettings
-    from evokernel.evolve_prompts.store import earlier_kernels
+    from evokernel.evolve_prompts.store import earlier_prompts
     from operators.llm.templates import SUFFIX, load_templates
 
     path = store or Path("runs") / f"prompts-{operator}.db"
-    tasks, configs = _tasks(stores, held_out, start=options["start"], known=earlier_kernels(path))
+    earlier = earlier_prompts(path)
+    tasks, configs = _tasks(stores, held_out, start=options["start"], known=earlier.kernels)
     folder = str(options["prompts"]) if options["prompts"] is not None else configs[tasks[0].name].prompts
     templates = load_templates(folder)
     if operator not in templates:
@@ -101,7 +102,7 @@ def command(
             f"{out} holds the prompt to begin with, which a winner would replace; name another with --out"
         )
     settings = PromptSettings(
-        operator=operator,
+        original=templates[operator].settings,
         text=templates[operator].file.read_text(encoding="utf-8"),
         parts=parts_of(folder),
         tasks=tuple(tasks),
@@ -112,11 +113,11 @@ def command(
         calls=options["calls"],
         dollars=choice.dollars,
     )
-    ctx.exit(asyncio.run(_until_a_signal(settings, path, out)))
+    ctx.exit(asyncio.run(_until_a_signal(settings, path, out, decided=earlier.decided)))
 
 
 def _tasks(
-    stores: Sequence[Path], held_out: Sequence[Path], *, start: str, known: dict[str, str]
+    stores: Sequence[Path], held_out: Sequence[Path], *, start: str, known: Mapping[str, str]
 ) -> "tuple[list[PromptTask], dict[str, RunConfig]]":
     """Return the tasks and the configs of their runs by name; `known` kernels, by their store, stay what they were.
 
@@ -163,9 +164,13 @@ def _variable(config: RunConfig) -> str:
     return "" if config.models else os.environ.get(VARIABLE, "")
 
 
-async def _until_a_signal(settings: "PromptSettings", path: Path, out: Path) -> int:
+async def _until_a_signal(settings: "PromptSettings", path: Path, out: Path, *, decided: bool) -> int:
     """Evolve, write a winner and say how it ended; return the exit code."""
-    work, caught, loop = asyncio.ensure_future(_evolve(settings, path, out)), list[int](), asyncio.get_running_loop()
+    work, caught, loop = (
+        asyncio.ensure_future(_evolve(settings, path, out, decided=decided)),
+        list[int](),
+        asyncio.get_running_loop(),
+    )
 
     def stop(number: signal.Signals) -> None:
         caught.append(number)
@@ -184,14 +189,14 @@ async def _until_a_signal(settings: "PromptSettings", path: Path, out: Path) -> 
     return 0
 
 
-async def _evolve(settings: "PromptSettings", path: Path, out: Path) -> None:
+async def _evolve(settings: "PromptSettings", path: Path, out: Path, *, decided: bool) -> None:
     from evokernel.evolve_prompts.search import PromptSearch
     from evokernel.evolve_prompts.store import PromptStore
 
+    if not decided:
+        settings = await _capped(settings)
     with Store.open(path, write=True) as opened:
         store = PromptStore(opened, _identity(settings))
-        if store.decision is None:
-            settings = await _capped(settings)
         search = PromptSearch(store, settings, say=click.echo)
         decision = await search.run()
         spent = decision.spent
@@ -226,7 +231,7 @@ def _identity(settings: "PromptSettings") -> dict[str, object]:
     """Return what makes an evolution this one, as JSON values."""
     models = next(iter(settings.configs.values())).models
     return {
-        "operator": settings.operator,
+        "operator": settings.original.name,
         "prompt": hashlib.sha256(settings.text.encode()).hexdigest()[:16],
         "kernels": {task.store: task.candidate for task in settings.tasks},
         "held out": [task.name for task in settings.held_out],
@@ -239,10 +244,10 @@ def _write(store: "PromptStore", settings: "PromptSettings", chosen: "PromptText
     """Write a winner and its lineage, and say how a run uses it."""
     from evokernel.evolve_prompts.folder import write_prompts
 
-    file = write_prompts(out, settings.operator, chosen.text, settings.parts)
-    lineage = out / f"{settings.operator}.lineage.json"
+    file = write_prompts(out, settings.original.name, chosen.text, settings.parts)
+    lineage = out / f"{settings.original.name}.lineage.json"
     document = {
-        "operator": settings.operator,
+        "operator": settings.original.name,
         "evokernel": __version__,
         "tasks": [asdict(task) for task in settings.tasks],
         "texts": [asdict(text) for text in store.lineage(chosen.number)],

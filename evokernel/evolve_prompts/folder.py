@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from jinja2 import nodes
+from jinja2 import TemplateSyntaxError, nodes
+from jinja2.sandbox import SandboxedEnvironment
 
 from evokernel.errors import ConfigError
-from operators.llm.templates import SUFFIX, Template, load_templates
+from operators.llm.templates import SUFFIX, Template, TemplateSettings, load_templates
 
 _PLAIN = frozenset({"Template", "Output", "TemplateData", "Name", "Const", "If", "Compare", "Operand", "Include"})
 """Kinds of statements that every edit may have: no loop, no arithmetic, no call, so that rendering it ends soon."""
@@ -40,23 +41,30 @@ def read_template(folder: Path, name: str) -> Template:
     return load_templates(str(folder))[name]
 
 
-def refuse_unlike(template: Template, original: Template) -> None:
-    """Refuse a text made by a model that is another operator than the original, or whose rendering may not end.
+def refuse_statements(text: str, original: str) -> None:
+    """Refuse a text made by a model whose rendering may not end. Loading renders a text, so this comes first.
 
     Raises:
-        ConfigError: the message says which setting or statement.
+        ConfigError: it has a kind of statement that neither every edit may have nor the original has.
     """
-    for setting in _FIXED:
-        before, now = getattr(original.settings, setting), getattr(template.settings, setting)
-        if before != now:
-            raise ConfigError(f"the edit changes {setting} from {before} to {now}, and may not")
-    if odd := sorted(_statements(template) - _PLAIN - _statements(original)):
+    try:
+        odd = sorted(_statements(text) - _PLAIN - _statements(original))
+    except TemplateSyntaxError as error:
+        raise ConfigError(f"the edited text is no template: line {error.lineno}: {error.message}") from None
+    if odd:
         raise ConfigError(
             f"the edit has statements of kind {', '.join(odd)}; it may use values, conditions and includes"
         )
 
 
-def _statements(template: Template) -> set[str]:
-    """Return the kinds of Jinja's statements in the text of a template."""
-    text = template.file.read_text(encoding="utf-8").split("---", 2)[2]
-    return {type(node).__name__ for node in template.environment.parse(text).find_all(nodes.Node)} | {"Template"}
+def refuse_other_settings(settings: TemplateSettings, original: TemplateSettings) -> None:
+    """Refuse an edit that makes another operator. Raises `ConfigError`, which names the setting."""
+    for name in _FIXED:
+        before, now = getattr(original, name), getattr(settings, name)
+        if before != now:
+            raise ConfigError(f"the edit changes {name} from {before} to {now}, and may not")
+
+
+def _statements(text: str) -> set[str]:
+    """Return the kinds of Jinja's statements in a file."""
+    return {type(node).__name__ for node in SandboxedEnvironment().parse(text).find_all(nodes.Node)}

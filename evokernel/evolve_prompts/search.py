@@ -12,7 +12,7 @@ from pathlib import Path
 from archive.store import Store
 from evokernel.config.run import BudgetConfig, RunConfig
 from evokernel.errors import BudgetSpent, ConfigError
-from evokernel.evolve_prompts.folder import read_template, refuse_unlike, write_prompts
+from evokernel.evolve_prompts.folder import read_template, refuse_other_settings, refuse_statements, write_prompts
 from evokernel.evolve_prompts.records import ORIGINAL, PromptTask, PromptText, PromptTrial
 from evokernel.evolve_prompts.reflection import read_edit, reflection_request
 from evokernel.evolve_prompts.store import PromptStore
@@ -21,6 +21,7 @@ from evokernel.llm.assemble import make_models
 from evokernel.records.llm import Spending
 from evokernel.rng import stream
 from operators.llm.replies import UnreadableReply
+from operators.llm.templates import TemplateSettings
 
 Scores = Mapping[int, Mapping[str, float]]
 """Gains by the number of a text and the name of a task."""
@@ -28,10 +29,10 @@ Scores = Mapping[int, Mapping[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class PromptSettings:
-    """Settings of an evolution."""
+    """Settings of an evolution. Raises `ConfigError` where it could decide nothing."""
 
-    operator: str
-    """Name of the operator whose prompt is evolved."""
+    original: TemplateSettings
+    """Settings of the operator whose prompt is evolved."""
     text: str
     """Its file at the beginning."""
     parts: Mapping[str, str]
@@ -65,6 +66,19 @@ class PromptSettings:
     def least_calls(self) -> int:
         """Calls of the smallest evolution: the original on all tasks, one edit on all tasks, and the edit itself."""
         return 2 * self.asks * len(self.tasks) + 1
+
+    def __post_init__(self) -> None:
+        name, reply = self.original.name, self.original.reply
+        if not reply.is_kernel:
+            raise ConfigError(
+                f"{name} returns a {reply}, which nothing measures; evolve the prompt of an operator that returns "
+                "kernels, such as mutate or refine"
+            )
+        if self.calls is not None and self.calls < self.least_calls:
+            raise ConfigError(
+                f"{self.calls} calls are too few: {self.asks} asks for each of {len(self.tasks)} tasks, for the text "
+                f"as it is and for one edit, need {self.least_calls}; allow more (--calls), or ask less (--asks)"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +127,7 @@ class PromptSearch:
         make_search: MakeSearch = open_search,
     ) -> None:
         self._store, self._settings, self._say, self._make_search = store, settings, say, make_search
-        self._original = read_template(self._folder(PromptText(ORIGINAL, settings.text)), settings.operator)
-        reply = self._original.settings.reply
-        if not reply.is_kernel:
-            raise ConfigError(
-                f"{settings.operator} returns a {reply}, which nothing measures; evolve the prompt of an operator "
-                "that returns kernels, such as mutate or refine"
-            )
-        if settings.calls is not None and settings.calls < settings.least_calls:
-            raise ConfigError(
-                f"{settings.calls} calls are too few: {settings.asks} asks for each of {len(settings.tasks)} tasks, "
-                f"for the text as it is and for one edit, need {settings.least_calls}; allow more, or ask less (--asks)"
-            )
+        self._operator = settings.original.name
 
     async def run(self) -> PromptDecision:
         """Evolve until the rounds or the budget are used, and decide; what is stored already is not done again.
@@ -200,7 +203,7 @@ class PromptSearch:
         assert parent is not None  # scores are of stored texts
         task = learning[int(rng.integers(len(learning)))]
         seen = traces(task, self._trial_path(parent.number, task))
-        request = reflection_request(self._original.settings, parent.text, seen, step=number, about=task.name)
+        request = reflection_request(self._settings.original, parent.text, seen, step=number, about=task.name)
         config = self._settings.configs[learning[0].name]
         budget = BudgetConfig(evaluations=1, dollars=self._dollars(self._store.calls.spending()))
         model = make_models(config.model_copy(update={"budget": budget}), log=self._store.calls, notify=self._say)
@@ -211,8 +214,13 @@ class PromptSearch:
         made = PromptText(number, "", parent.number, task.name)
         try:
             edited, idea = read_edit(reply.text, parent.text)
+            same = next((each.number for each in self._store.texts() if each.text == edited), None)
+            if same is not None:
+                raise UnreadableReply(f"the edit makes text {same} once more")
             made = replace(made, text=edited, idea=idea)
-            refuse_unlike(read_template(self._folder(made), self._settings.operator), self._original)
+            refuse_statements(edited, self._settings.text)
+            template = read_template(self._folder(made), self._operator)
+            refuse_other_settings(template.settings, self._settings.original)
         except (UnreadableReply, ConfigError) as error:
             made = replace(made, refusal=str(error))
         self._store.add_text(made)
@@ -227,8 +235,7 @@ class PromptSearch:
             return known
         text, path = self._store.text(number), self._trial_path(number, task)
         assert text is not None  # a text is stored before it is tried
-        operator = self._settings.operator
-        config = trial_config(self._settings.configs[task.name], operator=operator, prompts=self._folder(text))
+        config = trial_config(self._settings.configs[task.name], operator=self._operator, prompts=self._folder(text))
         dollars = self._dollars(_spent_in(path) if path.exists() else Spending())
         await ask(task, path, config, asks=self._settings.asks, dollars=dollars, make_search=self._make_search)
         trial = score(task, path, prompt=number)
@@ -260,7 +267,7 @@ class PromptSearch:
 
     def _folder(self, text: PromptText) -> Path:
         folder = self._store.trials_folder / f"text-{text.number}"
-        write_prompts(folder, self._settings.operator, text.text, self._settings.parts)
+        write_prompts(folder, self._operator, text.text, self._settings.parts)
         return folder
 
     def _reason(self) -> str:

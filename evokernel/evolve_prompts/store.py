@@ -5,7 +5,7 @@ The file is a `Store` with two tables more. Each trial has a store of its own, b
 
 import json
 from collections.abc import Mapping
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,31 @@ _TABLES = (
 _SETTINGS, _DECISION = "prompt_evolution", "prompt_decision"
 
 
-def earlier_kernels(path: Path) -> dict[str, str]:
-    """Return the kernels that an evolution began with, by the path of their store; empty where there is none yet."""
+@dataclass(frozen=True, slots=True)
+class EarlierPrompts:
+    """What a file holds of an evolution."""
+
+    kernels: Mapping[str, str]
+    """The kernels that it began with, by the path of their store."""
+    decided: bool
+    """True where it has ended."""
+
+
+def earlier_prompts(path: Path) -> EarlierPrompts:
+    """Return what a file holds; nothing where there is none yet. Raises `StoreError` where it holds something else."""
     if not path.exists():
-        return {}
+        return EarlierPrompts({}, decided=False)
     with Store.open(path, write=False) as store:
-        stored = store.meta(_SETTINGS)
-    return dict(json.loads(stored)["kernels"]) if stored is not None else {}
+        _refuse_run(store)
+        settings = json.loads(store.meta(_SETTINGS) or "{}")
+        return EarlierPrompts(settings.get("kernels", {}), decided=store.meta(_DECISION) is not None)
+
+
+def _refuse_run(store: Store) -> None:
+    if store.meta("config") is not None or store.last_seq():
+        raise StoreError(
+            f"{store.database.path} holds a run, and an evolution of prompts needs a file of its own: name another"
+        )
 
 
 class PromptStore:
@@ -100,10 +118,7 @@ class PromptStore:
     def _begin(self, settings: dict[str, Any]) -> None:
         path, stored = self._database.path, self._store.meta(_SETTINGS)
         if stored is None:
-            if self._store.meta("config") is not None or self._store.last_seq():
-                raise StoreError(
-                    f"{path} holds a run, and an evolution of prompts needs a file of its own: name another"
-                )
+            _refuse_run(self._store)
             with self._database.transaction():
                 for table in _TABLES:
                     self._database.execute(table)

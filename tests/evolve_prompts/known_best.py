@@ -27,7 +27,7 @@ from tests.support.engine import toy_config, toy_search
 from tests.support.fakes import InstantEvaluator
 from tests.support.template_search import kernel, source, speed_of
 
-OPERATOR = "mutate"
+TEMPLATE = load_templates()["mutate"]
 TASKS = {"alpha": False, "beta": False, "gamma": True}
 """Names of the tasks; True for the held-out one."""
 ASKS = 2
@@ -67,7 +67,9 @@ class KnownBest:
 
 
 def edit_adding(sentence: str) -> str:
-    return f"IDEA: say {sentence}\n\n<<<<<<< SEARCH\n## What to do\n=======\n## What to do\n\n{sentence}\n>>>>>>> REPLACE"
+    return (
+        f"IDEA: say {sentence}\n\n<<<<<<< SEARCH\n## What to do\n=======\n## What to do\n\n{sentence}\n>>>>>>> REPLACE"
+    )
 
 
 def config_of(url: str, seed: int = 0) -> RunConfig:
@@ -80,9 +82,7 @@ def fill(folder: Path) -> None:
     for name in TASKS:
         config = toy_config(budget={"evaluations": 1}, islands=[{"name": "one", "operators": {"tune": 1.0}}])
         with Store.open(folder / f"{name}.db", write=True) as store:
-            search = toy_search(
-                store, config, InstantEvaluator(speed_of), source=source(START, f"task {name}")
-            )
+            search = toy_search(store, config, InstantEvaluator(speed_of), source=source(START, f"task {name}"))
             asyncio.run(search.run())
 
 
@@ -103,8 +103,8 @@ def settings_of(folder: Path, url: str, **changes: Any) -> PromptSettings:
         with Store.open(folder / f"{name}.db", write=False) as store:
             tasks.append(PromptTask(name, str(folder / f"{name}.db"), candidate_id(store, "best"), held_out))
     known: dict[str, Any] = {
-        "operator": OPERATOR,
-        "text": load_templates()[OPERATOR].file.read_text(encoding="utf-8"),
+        "original": TEMPLATE.settings,
+        "text": TEMPLATE.file.read_text(encoding="utf-8"),
         "parts": {},
         "tasks": tuple(tasks),
         "configs": {name: config_of(url) for name in TASKS},
@@ -117,7 +117,7 @@ def settings_of(folder: Path, url: str, **changes: Any) -> PromptSettings:
 def evolve(folder: Path, settings: PromptSettings, lines: list[str] | None = None) -> PromptDecision:
     """Run one session of an evolution."""
     with Store.open(folder / "prompts.db", write=True) as opened:
-        store = PromptStore(opened, {"operator": settings.operator, "kernels": {}})
+        store = PromptStore(opened, {"operator": "mutate", "kernels": {}})
         say = (lines if lines is not None else list[str]()).append
         return asyncio.run(PromptSearch(store, settings, say=say, make_search=make_search).run())
 

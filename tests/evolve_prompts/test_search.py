@@ -6,14 +6,15 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from archive.store import Store
 from evokernel.errors import ConfigError
-from evokernel.evolve_prompts.search import front_of
-from evokernel.records.llm import Spending
+from evokernel.evolve_prompts.search import PromptDecision, PromptSettings, front_of
+from evokernel.evolve_prompts.trial import trial_config
 from tests.evolve_prompts.known_best import (
     ASKS,
     CALL_USD,
@@ -23,6 +24,7 @@ from tests.evolve_prompts.known_best import (
     TASKS,
     TRUE_WORTH,
     KnownBest,
+    config_of,
     edit_adding,
     evolve,
     fill,
@@ -30,10 +32,23 @@ from tests.evolve_prompts.known_best import (
     state_of,
 )
 from tests.llm.endpoint import Endpoint, endpoint
+from tests.support.engine import replayed
 
 KILLS_AFTER = (3, 5, 9)
 """Requests of each process before it is killed."""
 PATIENCE_S = 60.0
+
+
+@dataclass
+class Finished:
+    """An evolution to its end, and its endpoint's side of it."""
+
+    folder: Path
+    settings: PromptSettings
+    decision: PromptDecision
+    model: KnownBest
+    served: Endpoint
+    lines: list[str]
 
 
 @pytest.fixture
@@ -42,79 +57,51 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_known_best_prompt_wins_on_the_held_out_task(folder: Path) -> None:
-    model, lines = KnownBest(TRUE_WORTH), list[str]()
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    folder, model, lines = tmp_path_factory.mktemp("finished"), KnownBest(TRUE_WORTH), list[str]()
+    fill(folder)
     with endpoint(model) as served:
-        decision = evolve(folder, settings_of(folder, served.url), lines)
+        settings = settings_of(folder, served.url)
+        return Finished(folder, settings, evolve(folder, settings, lines), model, served, lines)
+
+
+def test_the_known_best_prompt_wins_on_the_held_out_task(finished: Finished) -> None:
+    decision = finished.decision
     assert decision.chosen is not None
     assert ROWS in decision.chosen.text
     assert CLOCK in decision.chosen.text
     best = math.exp(sum(each["gamma"] for each in TRUE_WORTH.values()) / 10)
     assert f"{best:.3f}x an ask on held-out tasks, the original 1.000x" in decision.reason
-    assert decision.spent.calls == len(served.asked)
-    assert decision.spent.cost_usd == pytest.approx(CALL_USD * len(served.asked))
-    assert any("gains no more" in line for line in lines), "a sentence that is worth nothing was tried everywhere"
+    assert any("gains no more" in line for line in finished.lines), "a sentence without worth was tried everywhere"
 
 
-def test_a_reflection_reads_full_traces_and_no_held_out_task(folder: Path) -> None:
-    model = KnownBest(TRUE_WORTH)
-    with endpoint(model) as served:
-        evolve(folder, settings_of(folder, served.url, rounds=3))
-    asks = ["\n\n".join(each["content"] for each in asked["messages"]) for asked in served.asked]
-    first, *_ = model.reflections
+def test_every_call_is_counted_and_priced(finished: Finished) -> None:
+    calls = len(finished.served.asked)
+    assert finished.decision.spent.calls == calls
+    assert finished.decision.spent.cost_usd == pytest.approx(CALL_USD * calls)
+
+
+def test_a_reflection_reads_full_traces_and_no_held_out_task(finished: Finished) -> None:
+    texts = ["\n\n".join(each["content"] for each in asked["messages"]) for asked in finished.served.asked]
+    first, *_ = reflections = finished.model.reflections
     task = "alpha" if "// task alpha" in first else "beta"
-    traced = [text for text in asks if f"// task {task}" in text and "You improve" not in text][:ASKS]
+    traced = [text for text in texts if f"// task {task}" in text and text not in reflections][:ASKS]
     assert all(text.strip() in first for text in traced)
     assert "right, 1.000x the kernel to start from" in first
-    assert not any("gamma" in reflection for reflection in model.reflections)
+    assert not any("gamma" in reflection for reflection in reflections)
 
 
-def test_an_edit_that_helps_only_where_it_was_made_is_not_taken(folder: Path) -> None:
-    with endpoint(KnownBest(OVERFIT)) as served:
-        decision = evolve(folder, settings_of(folder, served.url, rounds=2))
-    assert decision.chosen is not None
-    assert decision.chosen.number == 1
-    assert decision.reason.startswith("the original stays: 1.000x")
+def test_a_finished_evolution_is_told_again_without_a_network(finished: Finished) -> None:
+    asked = len(finished.served.asked)
+    assert evolve(finished.folder, finished.settings) == finished.decision
+    assert len(finished.served.asked) == asked
 
 
-@pytest.mark.parametrize(
-    ("reply", "reason"),
-    [
-        ("it is perfect", "no SEARCH/REPLACE blocks"),
-        (edit_adding("x").replace("## What to do\n=", "## What to sing\n="), "cannot be applied"),
-        (edit_adding("{{ nothing_known }}"), "unknown variables"),
-        (edit_adding("{% for i in range(9) %}{% for j in range(99) %}a{% endfor %}{% endfor %}"), "Call, For"),
-        (edit_adding("{{ 'a' * 10 }}"), "Mul"),
-        ("<<<<<<< SEARCH\nrole: code\n=======\nrole: poet\n>>>>>>> REPLACE", "changes role from code to poet"),
-    ],
-    ids=["words", "place", "variable", "loop", "arithmetic", "role"],
-)
-def test_an_edit_that_cannot_be_used_costs_its_call_alone(folder: Path, reply: str, reason: str) -> None:
-    with endpoint(KnownBest(TRUE_WORTH, [reply, edit_adding(ROWS), edit_adding(CLOCK)])) as served:
-        decision = evolve(folder, settings_of(folder, served.url, rounds=3))
-    _, refused, *_ = state_of(folder)["texts"]
-    assert reason in refused[-1]
-    assert decision.chosen is not None
-    assert decision.chosen.number > 2
-
-
-def test_a_finished_evolution_is_told_again_without_a_network(folder: Path) -> None:
-    with endpoint(KnownBest(TRUE_WORTH)) as served:
-        settings = settings_of(folder, served.url)
-        decision = evolve(folder, settings)
-    assert evolve(folder, settings) == decision
-
-
-def test_trials_can_be_replayed(folder: Path) -> None:
-    from evokernel.evolve_prompts.trial import trial_config
-    from tests.evolve_prompts.known_best import config_of
-    from tests.support.engine import replayed
-
-    with endpoint(KnownBest(TRUE_WORTH)) as served:
-        evolve(folder, settings_of(folder, served.url, rounds=1))
-    trials = folder / "prompts-trials"
+def test_trials_can_be_replayed(finished: Finished) -> None:
+    trials = finished.folder / "prompts-trials"
     stores = sorted(trials.glob("*.db"))
-    assert len(stores) >= len(TASKS) + 1
+    assert len(stores) > 2 * len(TASKS)
     for path in stores:
         prompts = trials / f"text-{path.name.partition('-')[0]}"
         config = trial_config(config_of("http://127.0.0.1:1/v1"), operator="mutate", prompts=prompts)
@@ -122,6 +109,23 @@ def test_trials_can_be_replayed(folder: Path) -> None:
             assert store.verify() == []
             fingerprint = (store.meta("fingerprint") or "").split()[1]
         assert replayed(path, config).fingerprint() == fingerprint
+
+
+def test_an_edit_that_helps_only_where_it_was_made_is_not_taken(folder: Path) -> None:
+    with endpoint(KnownBest(OVERFIT)) as served:
+        decision = evolve(folder, settings_of(folder, served.url, rounds=1))
+    assert decision.chosen is not None
+    assert decision.chosen.number == 1
+    assert decision.reason.startswith("the original stays: 1.000x")
+
+
+def test_an_edit_that_cannot_be_used_costs_its_call_alone(folder: Path) -> None:
+    with endpoint(KnownBest(TRUE_WORTH, [edit_adding("{{ 'a' * 10 }}"), edit_adding(CLOCK)])) as served:
+        decision = evolve(folder, settings_of(folder, served.url, rounds=2))
+    _, refused, *_ = state_of(folder)["texts"]
+    assert "statements of kind Mul" in refused[-1]
+    assert decision.chosen is not None
+    assert decision.chosen.number == 3
 
 
 def test_the_budget_leaves_room_for_the_decision(folder: Path) -> None:
@@ -147,7 +151,10 @@ def test_dollars_end_an_evolution_and_more_let_it_go_on(folder: Path) -> None:
     assert whole.spent.calls == len(served.asked)
 
 
-def test_a_killed_evolution_ends_as_one_that_was_left_alone(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.mark.slow
+def test_a_killed_evolution_ends_as_one_that_was_left_alone(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     alone = tmp_path_factory.mktemp("alone")
     fill(alone)
     with endpoint(KnownBest(TRUE_WORTH)) as served:
@@ -161,12 +168,8 @@ def test_a_killed_evolution_ends_as_one_that_was_left_alone(folder: Path, tmp_pa
     assert found["gains"] == expected["gains"]
     assert [text[1:4] for text in found["texts"]] == [text[1:4] for text in expected["texts"]]
     in_flight = len(KILLS_AFTER) * ASKS  # what was asked at the instant of a kill is asked again
-    assert _calls(whole.spent) <= len(served.asked) <= _calls(whole.spent) + in_flight
+    assert whole.spent.calls <= len(served.asked) <= whole.spent.calls + in_flight
     assert decision.spent.calls >= len(served.asked)
-
-
-def _calls(spent: Spending) -> int:
-    return spent.calls
 
 
 def _kill_after(folder: Path, served: Endpoint, requests: int) -> None:
