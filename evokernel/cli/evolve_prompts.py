@@ -14,6 +14,7 @@ import click
 
 from archive.store import Store
 from evokernel import __version__
+from evokernel.cli.display.tables import cost
 from evokernel.cli.display.tables import dollars as in_dollars
 from evokernel.cli.locate import open_store, store_path
 from evokernel.cli.model_trial import model_options
@@ -199,11 +200,10 @@ async def _evolve(settings: "PromptSettings", path: Path, out: Path, *, decided:
         store = PromptStore(opened, _identity(settings))
         search = PromptSearch(store, settings, say=click.echo)
         decision = await search.run()
-        spent = decision.spent
+        spent, models = decision.spent, next(iter(settings.configs.values())).models
         click.echo(decision.reason)
-        click.echo(
-            f"{spent.calls} calls of models, {spent.tokens} tokens, {in_dollars(spent.cost_usd)} over all sessions"
-        )
+        paid = cost(spent.cost_usd, tokens=spent.tokens, priced=all(each.price or each.replay for each in models))
+        click.echo(f"{spent.calls} calls of models, {spent.tokens} tokens, cost {paid}, over all sessions")
         if decision.chosen is None:
             click.echo("the same command with a larger --calls or --dollars goes on")
         elif decision.chosen.parent:

@@ -114,6 +114,7 @@ def test_a_prompt_of_real_kernels_is_improved_across_a_kill(tmp_path: Path) -> N
     lineage = json.loads((tmp_path / "prompts" / "mutate.lineage.json").read_text())
     assert [(text["number"], text["parent"]) for text in lineage["texts"]] == [(1, 0), (2, 1)]
     assert "at most 20 calls" in said
+    assert "tokens, cost unknown, over all sessions" in said
     assert ended(tmp_path, *words).splitlines()[-3:] == said.splitlines()[-3:], "without the endpoint it said more"
     config = RUN.format(task=TASK, name="one").replace("{tune: 1}", "{tune: 1, mutate: 1}")
     (tmp_path / "used.yaml").write_text(f"{config}prompts: prompts\n")
