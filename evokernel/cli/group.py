@@ -50,6 +50,9 @@ SECTIONS: dict[str, dict[str, CommandEntry]] = {
         "pin": CommandEntry("evokernel.cli.pin", "command", "Make a kernel a parent more often than others."),
         "ban": CommandEntry("evokernel.cli.ban", "command", "Bar a kernel from ever being a parent again."),
         "inject": CommandEntry("evokernel.cli.inject", "command", "Hand a kernel of your own to a run."),
+        "evolve-prompts": CommandEntry(
+            "evokernel.cli.evolve_prompts", "command", "Improve an operator's prompt; held-out tasks decide."
+        ),
         "record": CommandEntry(
             "evokernel.cli.record", "command", "Write a run's replies to a file that can answer in place of a model."
         ),

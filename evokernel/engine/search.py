@@ -90,6 +90,7 @@ class Search:
         self.seeds = seeds
         self.in_flight = in_flight
         self.handed_in_only = handed_in_only
+        self.finals = not handed_in_only  # whether the winner is measured anew at the end
         self.stopper = parts.stopper
         self.fold = StateFold(parts.archipelago, parts.language)
         self.stop_asked = ""

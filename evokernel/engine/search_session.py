@@ -111,7 +111,7 @@ class SearchSession:
         try:
             await self._clock.during(self._seed())
             reason = await self._loop()
-            if not self._search.stop_asked and not self._handed_in_only:
+            if self._search.finals and not self._search.stop_asked:
                 await self._clock.during(self._measure_finals())
             self._note_diversity()
             self._parts.store.set_meta("fingerprint", self._fingerprint())

@@ -1,0 +1,1 @@
+"""Evolution of the prompt of one operator: edited by a model, tried on tasks, decided by tasks held out."""
