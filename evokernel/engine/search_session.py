@@ -285,28 +285,31 @@ class SearchSession:
         return any(map(is_drafter, self._fold.archipelago.operators.values()))
 
     async def _measure_finals(self) -> None:
-        """Measure the winner anew, and the seed, which it is compared with; nothing where the seed is unbeaten."""
+        """Measure the winner anew, then the seed, which it is compared with; nothing where the seed is unbeaten."""
         finals, seed = FinalMeasurements(self._verdicts, self._notify), self._first_seed()
-        contenders, seed_ids = (
-            finals.contenders(self._fold.history.elites.values()),
-            {each.candidate.id for each in seed},
-        )
+        seed_ids = {each.candidate.id for each in seed}
+        contenders = finals.contenders(self._fold.history.elites.values())
         if contenders and contenders[0].candidate.id in seed_ids:
             self._notify(Notice(UNBEATEN))
             return
-        for elite in [*seed, *contenders]:
-            if self._search.stop_asked:
-                return
-            is_seed = elite.candidate.id in seed_ids
-            try:
-                evaluation = await finals.measure(elite, is_seed=is_seed)
-            except HarnessError as error:
-                text = f"our evaluator failed on {elite.candidate.id}: {error}"
-                self._notify(Notice(text, warning=True, kind=RemarkKind.FAULT, candidate=elite.candidate.id))
-                continue
-            self._fold.apply_evaluation(self._parts.store.last_seq(), evaluation)
-            if evaluation.ok and not is_seed:
-                return
+        for elite in contenders:
+            if elite.candidate.id not in seed_ids and await self._holds(finals, elite):
+                break
+        for elite in seed:
+            await self._holds(finals, elite, is_seed=True)
+
+    async def _holds(self, finals: FinalMeasurements, elite: Elite, *, is_seed: bool = False) -> bool:
+        """Measure an elite anew, unless the session is to stop; say whether it holds."""
+        if self._search.stop_asked:
+            return False
+        try:
+            evaluation = await finals.measure(elite, is_seed=is_seed)
+        except HarnessError as error:
+            text = f"our evaluator failed on {elite.candidate.id}: {error}"
+            self._notify(Notice(text, warning=True, kind=RemarkKind.FAULT, candidate=elite.candidate.id))
+            return False
+        self._fold.apply_evaluation(self._parts.store.last_seq(), evaluation)
+        return evaluation.ok
 
     def _first_seed(self) -> list[Elite]:
         """Return the first right seed, which the winner is compared with; an empty list without one."""
