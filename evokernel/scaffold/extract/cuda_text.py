@@ -13,7 +13,7 @@ from evokernel.scaffold.extract.recorded_call import KernelCall
 from evokernel.task import Signature
 
 _ATTRIBUTE = re.compile(r"__\w+__\s*\((?:[^()]|\([^()]*\))*\)")
-_KERNEL = re.compile(r"\b__global__\b[^;{()]*?\b(\w+)\s*\(")
+_WORD = re.compile(r"\w+")
 _OTHER_LAUNCHERS = ("cupy", "pycuda", "cuda", "torch.utils.cpp_extension", "numba")
 _MOST_THREADS = 1024
 _HOW = (
@@ -35,7 +35,7 @@ def check_launch(cu: Path, entry: str, file: Path) -> None:
         TaskError: there is no such kernel, or the file does not launch by `evokernel.cuda.Module`.
     """
     text = _read(cu)
-    known = _KERNEL.findall(_ATTRIBUTE.sub("", text))
+    known = _kernels_in(_ATTRIBUTE.sub("", text))
     if entry not in known:
         raise TaskError(f"{cu} has no __global__ function {entry}; it has: {', '.join(dict.fromkeys(known)) or 'none'}")
     if 'extern "C"' not in text:
@@ -54,6 +54,13 @@ def check_launch(cu: Path, entry: str, file: Path) -> None:
     seen = sorted(name for name in imported if any(f"{name}.".startswith(f"{each}.") for each in _OTHER_LAUNCHERS))
     means = f"launches with {seen[0]}" if seen else "does not import evokernel.cuda"
     raise TaskError(f"{file} {means}. {_HOW.format(cu=cu.name, file=file.name, entry=entry)}")
+
+
+def _kernels_in(text: str) -> list[str]:
+    """Return the names of all `__global__` functions: the last word before the parameters."""
+    heads = [part.partition("(") for part in text.split("__global__")[1:]]
+    words = [_WORD.findall(head) for head, opened, _ in heads if opened and not set(head) & set(";{)")]
+    return [each[-1] for each in words if each]
 
 
 def _read(file: Path) -> str:
