@@ -12,7 +12,6 @@ from evokernel.scaffold.extract.kernel_text import SeedWriter
 from evokernel.scaffold.extract.recorded_call import KernelCall
 from evokernel.task import Signature
 
-_ATTRIBUTE = re.compile(r"__\w+__\s*\((?:[^()]|\([^()]*\))*\)")
 _WORD = re.compile(r"\w+")
 _OTHER_LAUNCHERS = ("cupy", "pycuda", "cuda", "torch.utils.cpp_extension", "numba")
 _MOST_THREADS = 1024
@@ -35,7 +34,7 @@ def check_launch(cu: Path, entry: str, file: Path) -> None:
         TaskError: there is no such kernel, or the file does not launch by `evokernel.cuda.Module`.
     """
     text = _read(cu)
-    known = _kernels_in(_ATTRIBUTE.sub("", text))
+    known = _kernels_in(text)
     if entry not in known:
         raise TaskError(f"{cu} has no __global__ function {entry}; it has: {', '.join(dict.fromkeys(known)) or 'none'}")
     if 'extern "C"' not in text:
@@ -57,10 +56,30 @@ def check_launch(cu: Path, entry: str, file: Path) -> None:
 
 
 def _kernels_in(text: str) -> list[str]:
-    """Return the names of all `__global__` functions: the last word before the parameters."""
-    heads = [part.partition("(") for part in text.split("__global__")[1:]]
-    words = [_WORD.findall(head) for head, opened, _ in heads if opened and not set(head) & set(";{)")]
-    return [each[-1] for each in words if each]
+    """Return the names of all `__global__` functions, past attributes such as `__launch_bounds__(256)`."""
+    names = list[str]()
+    for part in text.split("__global__")[1:]:
+        rest = part
+        while True:
+            head, opened, rest = rest.partition("(")
+            words = _WORD.findall(head)
+            if not opened or not words or set(head) & set(";{)"):
+                break
+            if not (words[-1].startswith("__") and words[-1].endswith("__")):
+                names.append(words[-1])
+                break
+            rest = _after_group(rest)
+    return names
+
+
+def _after_group(text: str) -> str:
+    """Return what comes after the parenthesis that closes one that was opened before."""
+    depth = 1
+    for place, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if not depth:
+            return text[place + 1 :]
+    return ""
 
 
 def _read(file: Path) -> str:
