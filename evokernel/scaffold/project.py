@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from importlib.util import cache_from_source
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -227,13 +228,17 @@ def _refuse_to_replace(files: Iterable[Path], *, force: bool) -> None:
 
 @contextmanager
 def whole_or_nothing(files: Iterable[Path]) -> Iterator[None]:
-    """Remove the new ones of these files where the block fails or is interrupted."""
+    """Remove the new ones of these files, and bytecode of them, where the block fails or is interrupted."""
     new = [file for file in files if not file.exists()]
     try:
         yield
     except BaseException:
         for file in new:
-            file.unlink(missing_ok=True)
+            bytecode = Path(cache_from_source(file))
+            for each in (file, bytecode):
+                each.unlink(missing_ok=True)
+            with suppress(OSError):  # it holds bytecode of other files, or was never there
+                bytecode.parent.rmdir()
         raise
 
 

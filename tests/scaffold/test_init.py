@@ -1,6 +1,7 @@
 """`init` on real operations: what it finds out, what it writes, and that the kernel is right."""
 
 import json
+import py_compile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -212,7 +213,8 @@ def test_nothing_half_written_is_left(tmp_path: Path) -> None:
 
     def interrupted() -> None:
         with whole_or_nothing([old, new]):
-            new.write_text("half")
+            new.write_text("half = 1")
+            py_compile.compile(str(new))  # as an import does
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
