@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,8 +41,7 @@ _NO_REFERENCE = (
 _LOOKED_AT = 200
 """Number of the best kernels that are searched for leaders on single workloads."""
 SOURCE_FILES = {"cpp": "kernel.cpp", "triton": "kernel.py", "cuda": "kernel.py"}
-"""The file of the best kernel's source, by language; that of `cuda` holds the helper in place of its import."""
-"""File of the best kernel's source, by language."""
+"""File of the best kernel's source, by language; that of `cuda` holds the helper in place of its import."""
 
 
 class NotExported(EvokernelError):
@@ -94,21 +93,26 @@ def export(
         StoreError: there is no such kernel, or the store lacks the config it was judged by.
         TaskError: the task has changed since.
         NotExported: it fails on held-out inputs, no kernel is accepted anywhere, or the files do not work on their own.
+            Where the run's own final measurements say that none will be accepted, none is judged again.
     """
     check_folder(out)
     found, run = portrait(store, name), run_facts(store)
     candidate, config = found.stored.candidate, config_of(run)
     task = load_task(config.task).on(DEVICE_OF[candidate.language])
+    others = [portrait(store, each) for each in leaders(store, besides=candidate)] if per_workload else []
+    measured = [_final_measurement(each) for each in (found, *others)]
+    if (known := [each for each in measured if each and _slow(each, accept_from)]) and len(known) == len(measured):
+        raise NotExported(f"{_slower(known, accept_from)}. The run itself measured that; nothing was judged again")
     judgement = _judge_again(found, config)
     if not judgement.ok:
         raise NotExported(f"{candidate.id} was not exported: {_complaint(judgement)}")
     judgements, left_out = {KERNEL: judgement}, dict[str, str]()
-    for other in leaders(store, besides=candidate) if per_workload else ():
-        again = _judge_again(portrait(store, other), config)
+    for other in others:
+        name, again = other.stored.candidate.id, _judge_again(other, config)
         if again.ok:
-            judgements[f"{KERNEL}_{other}"] = again
+            judgements[f"{KERNEL}_{name}"] = again
         else:
-            left_out[other] = _complaint(again)
+            left_out[name] = _complaint(again)
     reference = reference_files(task.reference)
     complaint = check_reference(reference) if reference else _NO_REFERENCE
     dispatch, no_dispatch = None, ""
@@ -122,7 +126,7 @@ def export(
     if not winners(task, judgements, dispatch=dispatch, accept_from=accept_from) and not (
         dispatch and dispatch.modules
     ):
-        raise NotExported(_slower(judgements, accept_from))
+        raise NotExported(_slower([each.last for each in judgements.values()], accept_from))
     texts = export_files(
         *(task, judgements, config),
         reference={} if complaint else reference,
@@ -173,9 +177,21 @@ def _dispatch(
             del judgements[error.module]
 
 
-def _slower(judgements: Mapping[str, KernelVerdict], accept_from: float) -> str:
+def _final_measurement(found: CandidateDetails) -> Evaluation | None:
+    """Return the last measurement of a candidate in fresh processes, if the run has one with times."""
+    finals = [each.evaluation for each in found.evaluations if each.evaluation.key.budget is Fidelity.FINAL]
+    return finals[-1] if finals and finals[-1].timings else None
+
+
+def _slow(evaluation: Evaluation, accept_from: float) -> bool:
+    """Return whether all speed-ups over torch, those on held-out workloads too, lie below what is accepted."""
+    speedups = [over_torch(evaluation, timing) for timing in evaluation.timings]
+    held_out = evaluation.holdout_speedup
+    return all(each.high < accept_from for each in (*speedups, *([held_out] if held_out else [])))
+
+
+def _slower(evaluations: Sequence[Evaluation], accept_from: float) -> str:
     """Return why no kernel is exported, with the figure of the best workload."""
-    evaluations = [each.last for each in judgements.values()]
     found = [(over_torch(last, timing), timing.workload) for last in evaluations for timing in last.timings]
     speedup, workload = max(found, key=lambda pair: pair[0].low)
     return (

@@ -1,6 +1,7 @@
 """`evokernel export` with real processes: the files work, and a kernel that does not hold is kept back."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,8 @@ def make_store(project: Path) -> dict[str, str]:
     wrong = Candidate(right.source.replace("k < K", "k < K - (K == 48)"), "cpp")  # only the held-out workload tells
     judged = judge(right, str(task), budgets=(Fidelity.PRECISE,), settings=config.evaluation)
     store_run(project / "runs" / "small.db", config, judged, wrong)
+    final = replace(judged.last, key=replace(judged.last.key, budget=Fidelity.FINAL))
+    store_run(project / "runs" / "ended.db", config, replace(judged, evaluations=(judged.last, final)))
     return {"right": right.id, "wrong": wrong.id}
 
 
@@ -63,6 +66,11 @@ def test_export(project: Path, made: dict[str, str], call: Call) -> None:
     slower = call("export", "runs/small.db", "--out", "taken", "--sizes", 0)
     assert slower.exit_code == 2, slower.output
     assert "no kernel is faster than torch anywhere. The best is 0." in slower.output
+    assert "judged again" not in slower.output
+    ended = call("export", "runs/ended.db", "--out", "taken")
+    assert ended.exit_code == 2, ended.output
+    assert "The best is 0." in ended.output
+    assert "The run itself measured that; nothing was judged again" in " ".join(ended.output.split())
     assert not (project / "taken").exists()
     result = call("export", "runs/small.db", "--out", "taken", "--sizes", 0, "--accept-from", 0)
     assert result.exit_code == 0, result.output

@@ -34,7 +34,9 @@ def store_run(path: Path, config: RunConfig, judged: KernelVerdict, *waiting: Ca
             proposal = Proposal(candidate, step, "one", "seed" if not step else "rewrite", 0)
             program = judged.last.key.program_hash if not step else "f" * 16
             store.propose(proposal, program_hash=program, skeleton="s")
-        store.commit(0, judged.last)
+        store.commit(0, judged.evaluations[0])
+        for evaluation in judged.evaluations[1:]:
+            store.add_evaluation(evaluation)
         store.session_end("test")
 
 
