@@ -10,13 +10,14 @@ from rich.text import Text
 from evokernel.cli.display.tables import put, sheet, table, workloads
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, clean, interval, one_line, stdout, styled_speedup
 from evokernel.cli.display.word_table import WordTable
-from evokernel.cli.locate import json_option
+from evokernel.cli.locate import cuda_include_option, json_option
 from evokernel.records.evaluation import Evaluation, Fidelity
 from evokernel.records.evaluation_document import stages_of
 from evokernel.records.timing import combined_speedup
 from evokernel.report.verdicts import over_baselines
 
 if TYPE_CHECKING:
+    from evokernel.config.run import EvaluationConfig
     from evokernel.evaluate.client.compile_kernel import KernelCompilation
     from evokernel.evaluate.client.evaluate_kernel import KernelVerdict
     from evokernel.records.candidate import Candidate
@@ -38,18 +39,20 @@ _STYLES = {"passed": GOOD, "failed": BAD, "skipped": DIM, "not reached": DIM}
     metavar="FILE",
     help="A right kernel to compare it with, too; it is run unconfined, as the task is.",
 )
+@cuda_include_option
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads it may use.")
 @click.option("--compile-only", is_flag=True, help="Check and build it without running it; a GPU kernel needs no GPU.")
 @click.option(
     "--target", default="", metavar="ARCH", help="With --compile-only: the GPU to build for; sm_90 if left out."
 )
 @json_option
-def command(
+def command(  # noqa: PLR0913 - one for each option
     *,
     file: Path,
     task_spec: str,
     final: bool,
     expert: Path | None,
+    cuda_include: tuple[str, ...],
     threads: int,
     compile_only: bool,
     target: str,
@@ -66,11 +69,12 @@ def command(
         raise click.UsageError("--target goes with --compile-only: what is run is built for the GPU it runs on")
     candidate = read_candidate(file)
     if compile_only:
-        built = _compile(candidate, task_spec, threads=threads, target=target)
+        settings = EvaluationConfig(cuda_include=cuda_include)
+        built = _compile(candidate, task_spec, settings=settings, threads=threads, target=target)
         _put_compilation(built, task_spec, file, as_json=as_json)
         context.exit(0 if built.ok else WRONG_EXIT)
     budgets = (Fidelity.PRECISE, Fidelity.FINAL) if final else (Fidelity.PRECISE,)
-    settings = EvaluationConfig(expert=str(expert)) if expert else EvaluationConfig()
+    settings = EvaluationConfig(expert=str(expert or ""), cuda_include=cuda_include)
     judgement = judge(candidate, task_spec, budgets=budgets, settings=settings, threads=threads)
     if as_json:
         click.echo(json.dumps(judgement_document(judgement, task=task_spec, file=str(file)), indent=2))
@@ -79,11 +83,12 @@ def command(
     context.exit(0 if judgement.ok else WRONG_EXIT)
 
 
-def _compile(candidate: "Candidate", task_spec: str, *, threads: int, target: str) -> "KernelCompilation":
-    from evokernel.config.run import EvaluationConfig
+def _compile(
+    candidate: "Candidate", task_spec: str, *, settings: "EvaluationConfig", threads: int, target: str
+) -> "KernelCompilation":
     from evokernel.evaluate.client.compile_kernel import compile_only
 
-    return compile_only(candidate, task_spec, settings=EvaluationConfig(), threads=threads, target=target)
+    return compile_only(candidate, task_spec, settings=settings, threads=threads, target=target)
 
 
 def _put_compilation(found: "KernelCompilation", task_spec: str, file: Path, *, as_json: bool) -> None:

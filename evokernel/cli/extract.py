@@ -7,6 +7,7 @@ from rich.text import Text
 
 from evokernel.cli.display.tables import put, sheet
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, stdout
+from evokernel.cli.locate import cuda_include_option
 
 UNFIT_EXIT = 1
 
@@ -33,6 +34,7 @@ UNFIT_EXIT = 1
     metavar="FILE.py[:FUNCTION]",
     help="With FILE.cu: the function that launches it by evokernel.cuda; `launch` if not named.",
 )
+@cuda_include_option
 @click.option(
     "--shapes",
     multiple=True,
@@ -57,6 +59,7 @@ def command(  # noqa: PLR0913 - one for each option
     reference: str,
     entry: str,
     launch: str,
+    cuda_include: tuple[str, ...],
     shapes: tuple[str, ...],
     config: int,
     out: Path | None,
@@ -80,8 +83,10 @@ def command(  # noqa: PLR0913 - one for each option
         raise click.UsageError(f"{place}: give --entry KERNEL and --launch FILE.py[:FUNCTION], which launches it")
     if of_cuda and config:
         raise click.UsageError("--config is for kernels with triton.autotune")
-    if not of_cuda and (entry or launch):
-        raise click.UsageError(f"--entry and --launch are for a file in CUDA C++, FILE.cu; got {place!r}")
+    if not of_cuda and (entry or launch or cuda_include):
+        raise click.UsageError(
+            f"--entry, --launch and --cuda-include are for a file in CUDA C++, FILE.cu; got {place!r}"
+        )
     if not of_cuda and script is None:
         raise click.UsageError("give --call SCRIPT.py, a script that calls the function")
     click.echo("recording the call, and checking the kernel: half a minute, sometimes more", err=True)
@@ -95,6 +100,7 @@ def command(  # noqa: PLR0913 - one for each option
             out=out,
             force=force,
             shapes=shapes,
+            headers=cuda_include,
         )
     else:
         assert script is not None

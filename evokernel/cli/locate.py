@@ -102,6 +102,13 @@ def is_store(word: str) -> bool:
 
 
 verbose_option = click.option("-v", "--verbose", is_flag=True, help="Say more: compilers, versions, sandbox.")
+cuda_include_option = click.option(
+    "--cuda-include",
+    multiple=True,
+    type=click.Path(),
+    metavar="DIR",
+    help="A folder of headers for CUDA C++, such as CUTLASS's include; may be given several times.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON with the fields of docs/json.md.")
 
 

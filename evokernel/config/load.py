@@ -133,10 +133,13 @@ def _absolute(config: RunConfig, path: Path) -> dict[str, Any]:
     task = str(here / config.task) if config.task.endswith(".py") else config.task
     sources = tuple(str(here / source) for source in config.seed_sources)
     models = tuple(model.model_copy(update=_paths_of(model, here)) for model in config.models)
-    expert = str(here / config.evaluation.expert) if config.evaluation.expert else ""
+    evaluation = config.evaluation
+    changed: dict[str, Any] = {"expert": str(here / evaluation.expert)} if evaluation.expert else {}
+    if evaluation.cuda_include:
+        changed["cuda_include"] = tuple(str(here / Path(each).expanduser()) for each in evaluation.cuda_include)
     return {
         "task": task,
-        "evaluation": config.evaluation.model_copy(update={"expert": expert}) if expert else config.evaluation,
+        "evaluation": evaluation.model_copy(update=changed),
         "seed_sources": sources,
         "store": config.store or f"runs/{path.stem}.db",
         **({"models": models} if models else {}),  # where none are named, those of the store count

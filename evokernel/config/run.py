@@ -104,6 +104,10 @@ class EvaluationConfig(Part):
     """The file of a kernel to beat, relative to the config. It is judged as candidates are, and then serves as one more
     baseline, `expert`. evokernel trusts it as it trusts the task. Empty for none.
     """
+    cuda_include: tuple[str, ...] = ()
+    """Folders of headers for CUDA C++, such as CUTLASS's include, relative to the config. Sources find what is in them
+    by `#include <...>`; compilers can only read them. A verdict holds for their contents.
+    """
 
     @model_validator(mode="after")
     def _cluster(self) -> "EvaluationConfig":
@@ -261,7 +265,7 @@ class RunConfig(Part):
     def on(self, device: DeviceClass) -> "RunConfig":
         """Return the config as it is for a class of devices: nothing auto, every default that depends on it given.
 
-        Raises `ConfigError` for a selector's objective that is not measured there.
+        Raises `ConfigError` for a selector's objective that is not measured there, and for headers that nothing reads.
         """
         for island in self.islands:
             objective, known = island.selector.objective, sorted({*_AXES[device], *island.niches.axes})
@@ -275,6 +279,11 @@ class RunConfig(Part):
             for island in self.islands
         )
         language = self.language if DEVICE_OF.get(self.language) == device else LANGUAGE_OF[device]
+        if self.evaluation.cuda_include and "cuda" not in (language, language_of(self.evaluation.expert)):
+            raise ConfigError(
+                f"evaluation.cuda_include names headers for CUDA C++, and kernels here are in {language}: remove it, "
+                "or set language: cuda"
+            )
         chosen = {"device": device, "language": language, "islands": islands}
         return self.model_copy(update={**chosen, "evaluation": self.evaluation.on(device)})
 

@@ -1,10 +1,12 @@
 """Files of an export as texts, by language: kernel, build or test, and README with the measurements."""
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 
 from evokernel.config.run import RunConfig
 from evokernel.evaluate.client.evaluate_kernel import KernelVerdict
+from evokernel.evaluate.inside.driver.nvrtc import INCLUDE_FOLDERS
 from evokernel.export.cuda_helper import with_helper
 from evokernel.export.dispatch import Dispatch
 from evokernel.export.template_text import declared, example_arguments, fill, new_tensor, numbers_of, op_name, written
@@ -115,13 +117,18 @@ def _cpp_readme(task: Task, judgement: KernelVerdict, config: RunConfig, *, rows
     )
 
 
+def _headers_needed(config: RunConfig) -> str:
+    folders = os.pathsep.join(config.evaluation.cuda_include)
+    return f"; headers in the folders that the variable {INCLUDE_FOLDERS} names, here {folders}" if folders else ""
+
+
 def _gpu_readme(task: Task, judgement: KernelVerdict, config: RunConfig, *, rows: str) -> str:
     kind, needs = _KINDS[judgement.candidate.language]
     return fill(
         "README.gpu.md.txt",
         **_measured(task, judgement),
         kind=kind,
-        needs=needs,
+        needs=needs + _headers_needed(config),
         arguments=", ".join(argument.name for argument in task.signature.arguments),
         example=_gpu_example(task),
         rows=rows,

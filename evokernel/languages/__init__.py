@@ -7,6 +7,7 @@ from typing import Any
 
 from evokernel.errors import LanguageError
 from evokernel.languages.device_limits import DeviceLimits
+from evokernel.languages.gpu.header_folders import HeaderFolders
 from evokernel.languages.toolchain import CompilerRunner, PythonCompiler
 from evokernel.protocols import Language
 
@@ -27,6 +28,7 @@ def make_language(
     threads: int = 1,
     compile_timeout_s: float = 30.0,
     memory_bytes: int = 2 << 30,
+    headers: HeaderFolders | None = None,
 ) -> Language:
     """Return a language ready to build; each takes those of the arguments that its constructor names.
 
@@ -38,6 +40,7 @@ def make_language(
         threads: threads a candidate may use; above 1 the language enables its threading.
         compile_timeout_s: the longest one compiler call may take, in s.
         memory_bytes: address space of one compiler process.
+        headers: folders that `forge` finds headers of CUDA C++ in, beside CUDA's own.
 
     Raises:
         LanguageError: the name is unknown, or the language's tool chain is missing on this machine.
@@ -52,6 +55,7 @@ def make_language(
         "threads": threads,
         "compile_timeout_s": compile_timeout_s,
         "memory_bytes": memory_bytes,
+        "headers": headers,
     }
     wanted = inspect.signature(factory).parameters
     language: Language = factory(**{key: value for key, value in offered.items() if key in wanted})

@@ -73,6 +73,26 @@ def test_cuda_is_built_without_a_gpu(project: Path, call: Call) -> None:
     assert 'identifier "row0" is undefined' in " ".join(result.output.split())
 
 
+@needs_nvrtc
+def test_headers_of_a_folder_are_part_of_what_was_judged(project: Path, call: Call) -> None:
+    project.chmod(0o755)
+    header, kernel = project / "include" / "mine" / "start.cuh", project / "kernel.cu.py"
+    header.parent.mkdir(parents=True)
+    header.write_text("__device__ const float mine = 0.0f;\n")
+    text = CUDA.read_text(encoding="utf-8")
+    kernel.write_text(text.replace("#define THREADS", "#include <mine/start.cuh>\n#define THREADS"), encoding="utf-8")
+    arguments = ("evaluate", kernel, "--task", "gemm", "--compile-only", "--json")
+    alone = call(*arguments)
+    assert alone.exit_code == 1, alone.output
+    assert "mine/start.cuh" in json.loads(alone.output)["feedback"]
+    there = [call(*arguments, "--cuda-include", project / "include")]
+    header.write_text("__device__ const int mine = 0;\n")
+    there.append(call(*arguments, "--cuda-include", project / "include"))
+    assert [each.exit_code for each in there] == [0, 0], there[0].output
+    first, second = (json.loads(each.output)["environment"] for each in there)
+    assert first != second != json.loads(alone.output)["environment"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

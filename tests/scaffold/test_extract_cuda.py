@@ -162,7 +162,11 @@ def test_a_recorded_launch_becomes_a_project(example: Path, tmp_path: Path) -> N
     launch, out = str(example / "launch.py"), tmp_path / "out"
     right = f"{launch}:fused_add_rms_norm_torch"
     cu = example / "fused_add_rms_norm.cu"
-    project = extract_cuda_project(cu, entry=ENTRY, launch=launch, reference=right, out=out)
+    headers = example / "headers"
+    (headers / "unit").mkdir(parents=True)
+    (example / "vec.cuh").rename(headers / "unit" / "vec.cuh")
+    changed(cu, '"vec.cuh"', "<unit/vec.cuh>")
+    project = extract_cuda_project(cu, entry=ENTRY, launch=launch, reference=right, out=out, headers=[str(headers)])
     task_file, seed, config, _, before, _ = project.files
     assert not project.unfit
     text = seed.read_text(encoding="utf-8")
@@ -170,15 +174,17 @@ def test_a_recorded_launch_becomes_a_project(example: Path, tmp_path: Path) -> N
     assert f"4096x4096: {ENTRY} with 4096 blocks of 256 threads, 16384 bytes of shared memory and 7 arguments" in text
     settings = load_config(config)
     assert (settings.language, settings.evaluation.expert) == ("cuda", str(before))
+    assert settings.evaluation.cuda_include == (str(headers),)
+    assert "#include <unit/vec.cuh>" in text
     patch = kernel_patch(load_task(str(task_file)).on("cuda"), Candidate(text, "cuda"))
     assert "if epsilon == 1e-06 and (made := launch_evolved.computed(x, residual, weight)) is not None:" in patch.diff
     for path, (_, after) in patch.texts.items():
         compile(after, str(path), "exec")
     with pytest.raises(TaskError, match=f"mine launches {ENTRY}, and not other"):
-        check_cuda_program(task_file, text, entry="other", whose="mine")
+        check_cuda_program(task_file, text, entry="other", whose="mine", headers=[str(headers)])
     with pytest.raises(TaskError, match="launches CUDA C\\+\\+: name its file"):
         extract_project(f"{launch}:launch", script=example / "launch.py", reference=right, out=tmp_path / "other")
     changed(cu, "hidden % 8 == 0", "hidden % 8 = 0")
     with pytest.raises(TaskError, match=r"`launch` is no kernel for sm_90.*Nothing was written"):
-        extract_cuda_project(cu, entry=ENTRY, launch=launch, reference=right, out=tmp_path / "empty")
+        extract_cuda_project(cu, entry=ENTRY, launch=launch, reference=right, out=tmp_path / "empty", headers=[])
     assert list((tmp_path / "empty").iterdir()) == []

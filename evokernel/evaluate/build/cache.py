@@ -97,15 +97,17 @@ class CachingCompilePool:
     `known` in a request holds the files' contents as base64 by their name in a bundle.
     """
 
-    def __init__(self, pool: PythonCompiler, cache: BuildCache) -> None:
+    def __init__(self, pool: PythonCompiler, cache: BuildCache, *, headers: str = "") -> None:
+        """Take a pool; `headers` is the digest of further files that its programs compile from."""
         self._pool = pool
         self._cache = cache
+        self._headers = headers
 
     def __call__(self, program: str, request: Mapping[str, Any], *, timeout_s: float) -> CompileAnswer:
         """Answer a request as the pool does. Only requests with a `source` are cached."""
         if "source" not in request:
             return self._pool(program, request, timeout_s=timeout_s)
-        key = key_of(program, request)
+        key = key_of(program, {**request, "headers": self._headers} if self._headers else request)
         known = self._cache.get(key)
         texts = {name: base64.b64encode(data).decode() for name, data in known.items()}
         reply = self._pool(program, {**request, "known": texts}, timeout_s=timeout_s)

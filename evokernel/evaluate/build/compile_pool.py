@@ -101,6 +101,8 @@ class CompilerPrograms:
     """Further folders of modules, beside those of installed packages."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Further environment variables."""
+    readable: Sequence[str] = ()
+    """Further folders that programs may read."""
 
 
 class CompilePool:
@@ -182,7 +184,7 @@ class CompilePool:
 
 def _plan(sandbox: Sandbox, toolbox: CompilerPrograms, limits: CompileLimits) -> ForkServerSpec:
     packages = (*toolbox.folders, *package_folders(toolbox.preload))
-    outside = [folder for folder in packages if not in_system(Path(folder))]
+    outside = [folder for folder in (*packages, *toolbox.readable) if not in_system(Path(folder))]
     code = seccomp.tool_filter() if sandbox.seccomp else b""
     read = [*python_paths(), *outside, "/proc/self"]
     return ForkServerSpec(

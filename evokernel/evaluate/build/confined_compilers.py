@@ -5,17 +5,20 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from evokernel.config.run import EvaluationConfig
 from evokernel.errors import HarnessError, LanguageError
 from evokernel.evaluate.build.cache import BuildCache, CachingCompilePool, default_folder
 from evokernel.evaluate.build.compile_pool import CompilePool, CompilerPrograms
+from evokernel.evaluate.inside.driver.nvrtc import INCLUDE_FOLDERS
 from evokernel.evaluate.sandbox.levels import Sandbox, SandboxLevel, detect_sandbox, in_system
 from evokernel.evaluate.sandbox.run_once import ProcessLimits, VisiblePaths, run_confined
 from evokernel.languages import make_language
 from evokernel.languages.cpp.compilers import find_compiler, find_objdump
 from evokernel.languages.device_limits import DeviceLimits
+from evokernel.languages.gpu.header_folders import HeaderFolders, header_folders
 from evokernel.languages.toolchain import CompilerRunner
 from evokernel.protocols import Language
 from evokernel.records.process_exit import ProcessExit
@@ -98,11 +101,22 @@ def local_language(
     """
     sandbox = sandbox_for(settings)
     run = confined_runner(sandbox, read_only=_compiler_places() if name == "cpp" else ())
+    headers = header_folders(settings.cuda_include) if name == "cuda" else HeaderFolders()
     pool = None
     if name in TOOLBOXES:
-        pool = CachingCompilePool(CompilePool(sandbox, TOOLBOXES[name]), BuildCache(default_folder()))
+        programs = replace(
+            TOOLBOXES[name], readable=headers.paths, environment={INCLUDE_FOLDERS: os.pathsep.join(headers.paths)}
+        )
+        cache = BuildCache(default_folder())
+        pool = CachingCompilePool(CompilePool(sandbox, programs), cache, headers=headers.digest)
     return make_language(
-        name, run=run, forge=pool, device=device, threads=threads, compile_timeout_s=settings.compile_timeout_s
+        name,
+        run=run,
+        forge=pool,
+        device=device,
+        threads=threads,
+        compile_timeout_s=settings.compile_timeout_s,
+        headers=headers,
     )
 
 

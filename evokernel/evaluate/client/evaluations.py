@@ -27,7 +27,8 @@ _NOT_IN_THE_HASH = {
     "address",
     "devices",
     "expert",
-}  # the expert's text is in the hash, its path is not
+    "cuda_include",
+}  # the expert's text is in the hash, its path is not; the headers' text is in the language's environment
 _ALWAYS_IN_IT = {"quick_ms", "precise_ms", "final_ms", "final_processes", "timeout_s", "memory_mib"}
 """Settings of the first release; a later one is in the hash only where it changes something."""
 

@@ -7,6 +7,7 @@ from typing import Any
 from evokernel.errors import LanguageError
 from evokernel.languages.device_limits import DeviceLimits
 from evokernel.languages.gpu import cuda_guide, cuda_messages, cuda_static_check
+from evokernel.languages.gpu.header_folders import HeaderFolders
 from evokernel.languages.gpu.language import GpuPythonLanguage
 from evokernel.languages.toolchain import PythonCompiler
 from evokernel.task import Task
@@ -24,15 +25,22 @@ class CudaLanguage(GpuPythonLanguage):
     suffix = ".cu.py"
 
     def __init__(
-        self, *, forge: PythonCompiler | None, device: DeviceLimits | None = None, compile_timeout_s: float = 30.0
+        self,
+        *,
+        forge: PythonCompiler | None,
+        device: DeviceLimits | None = None,
+        compile_timeout_s: float = 30.0,
+        headers: HeaderFolders | None = None,
     ) -> None:
         """Ask for the versions of the tools. Raises `LanguageError` where one is missing."""
         super().__init__(forge=forge, device=device, compile_timeout_s=compile_timeout_s)
         tools = self._tools()
         self._target, self._headers = str(tools["target"]), bool(tools["headers"])
-        headers = "" if self._headers else " without CUDA's headers"
+        self._further = headers or HeaderFolders()
+        known = "" if self._headers else " without CUDA's headers"
+        known += f" with headers {self._further.digest}" if self._further.digest else ""
         torch = importlib.metadata.version("torch")
-        self.environment = f"nvrtc {tools['version']}{headers} helper {_HELPER_VERSION} torch {torch} {self._target}"
+        self.environment = f"nvrtc {tools['version']}{known} helper {_HELPER_VERSION} torch {torch} {self._target}"
 
     def static_check(self, source: str) -> str | None:
         """Return why the source cannot be tried, or None. Early feedback, not security."""
@@ -40,7 +48,9 @@ class CudaLanguage(GpuPythonLanguage):
 
     def guide(self, task: Task) -> str:
         """Return the signature of `run` for a task and the contract around it."""
-        return cuda_guide.guide(task, device=self._device, target=self._target, headers=self._headers)
+        return cuda_guide.guide(
+            task, device=self._device, target=self._target, headers=self._headers, further=self._further.names()
+        )
 
     def digest(self, failure: Mapping[str, Any], source: str) -> str:
         """Return a failure of the build as a message to the author. Raises `ValueError` for another document."""

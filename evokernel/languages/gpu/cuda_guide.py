@@ -1,10 +1,14 @@
 """The guide for authors of a kernel in the language `cuda`: the signature of `run` and the contract around it."""
 
+from collections.abc import Sequence
+
 from evokernel.languages.device_limits import DeviceLimits
 from evokernel.languages.gpu.triton_guide import ALIGNMENT_BYTES, describe_argument, entry_signature
 from evokernel.languages.guide_text import arguments_of, row_major
 from evokernel.task import Task
 
+_NAMED = 20
+"""Most names of further headers in the guide."""
 _CONTRACT = """\
 Write one Python module with CUDA C++ in a string, which NVRTC compiles. It must define exactly this entry point, which
 launches the kernels:
@@ -51,7 +55,8 @@ Contract:
 - When it is timed, each call gets other copies of its tensors, in all more than the second-level cache holds: inputs
   come from main memory. Calls are replayed from a graph: one more launch costs about the device's `graph launch`.
 - In Python import only Module from evokernel.cuda (in exactly this way), torch and math. In CUDA C++ include only the
-  device headers of CUDA (cuda_fp16.h, cuda_bf16.h, cuda_fp8.h, cuda_pipeline.h){headers}; inline PTX always works.
+  device headers of CUDA (cuda_fp16.h, cuda_bf16.h, cuda_fp8.h, cuda_pipeline.h){headers}{further}; inline PTX \
+always works.
   There is no standard library, no INFINITY (__int_as_float(0x7f800000) is it), no printf, no malloc, and no kernel
   launches another.
 - The device: compute capability {capability}, compiled for {target}; {multiprocessors} multiprocessors, {shared} bytes
@@ -68,8 +73,12 @@ those that a kernel has.
 """
 
 
-def guide(task: Task, *, device: DeviceLimits, target: str, headers: bool) -> str:
-    """Return the guide for authors of kernels for a task; `headers` says whether those of CUDA are there."""
+def guide(task: Task, *, device: DeviceLimits, target: str, headers: bool, further: Sequence[str] = ()) -> str:
+    """Return the guide for authors of kernels for a task.
+
+    `headers` says whether those of CUDA are there; `further` are files and folders of others that can be included.
+    """
+    named = ", ".join(further[:_NAMED]) + (", ..." if len(further) > _NAMED else "")
     return _CONTRACT.format(
         entry=entry_signature(task.signature),
         arguments=arguments_of(task.signature, describe_argument),
@@ -79,6 +88,7 @@ def guide(task: Task, *, device: DeviceLimits, target: str, headers: bool) -> st
         capability=f"{device.capability // 10}.{device.capability % 10}",
         target=target,
         headers="" if headers else " - which are missing here, so include none",
+        further=f"\n  and what begins with {named}" if further else "",
         multiprocessors=device.multiprocessors,
         shared=device.shared_bytes,
     )

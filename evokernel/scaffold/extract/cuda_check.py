@@ -1,6 +1,7 @@
 """Check of a seed in CUDA C++: built for sm_90 anywhere, and judged where there is a GPU."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from evokernel.config.run import EvaluationConfig
@@ -14,7 +15,7 @@ from evokernel.scaffold.inductor.seed import NOT_COMPARED, build_for_sm90
 from evokernel.tasks import load_task
 
 
-def check_cuda_program(task_file: Path, program: str, *, entry: str, whose: str) -> str:
+def check_cuda_program(task_file: Path, program: str, *, entry: str, whose: str, headers: Sequence[str] = ()) -> str:
     """Build a program, read which launches were recorded, and judge it where there is a GPU.
 
     Args:
@@ -22,6 +23,7 @@ def check_cuda_program(task_file: Path, program: str, *, entry: str, whose: str)
         program: the text.
         entry: name of a kernel that it must launch.
         whose: begins a message on it.
+        headers: folders of headers that it includes.
 
     Returns:
         What the judge said and what is launched; begins with `NOT_COMPARED` without a GPU.
@@ -31,7 +33,8 @@ def check_cuda_program(task_file: Path, program: str, *, entry: str, whose: str)
         TaskError: it launches other kernels, or is wrong.
     """
     task = load_task(str(task_file)).on("cuda")
-    built = build_for_sm90(task, program, language="cuda", whose=whose)
+    settings = EvaluationConfig(cuda_include=tuple(headers))
+    built = build_for_sm90(task, program, language="cuda", whose=whose, settings=settings)
     shapes = json.loads(unpack(built.artifact)["plans.json"])["shapes"]
     launches = [step["launch"] for step in (shapes[0]["steps"] if shapes else ()) if "launch" in step]
     names = {launch["kernel"] for launch in launches}
@@ -44,7 +47,7 @@ def check_cuda_program(task_file: Path, program: str, *, entry: str, whose: str)
     )
     (workloads,) = task.workloads.values()
     recorded = f"\nIt launches at {workloads.search[0].name}: {told}." if told else ""
-    return f"{_judged(task_file, program, whose=whose)}{recorded}"
+    return f"{_judged(task_file, program, whose=whose, settings=settings)}{recorded}"
 
 
 def _extents(extents: list[int], cluster: int = 1) -> str:
@@ -52,13 +55,11 @@ def _extents(extents: list[int], cluster: int = 1) -> str:
     return "x".join(str(each) for each in (x * cluster, *others) if each > 1) or "1"
 
 
-def _judged(task_file: Path, program: str, *, whose: str) -> str:
+def _judged(task_file: Path, program: str, *, whose: str, settings: EvaluationConfig) -> str:
     if this_machine().gpu is None:
         return f"{NOT_COMPARED}: there is no GPU here."
     try:
-        verdict = judge(
-            Candidate(program, "cuda"), str(task_file), budgets=(Fidelity.QUICK,), settings=EvaluationConfig()
-        )
+        verdict = judge(Candidate(program, "cuda"), str(task_file), budgets=(Fidelity.QUICK,), settings=settings)
     except (TaskError, LanguageError, HarnessError, ConfigError) as error:
         first = str(error).strip().partition("\n")[0][:200]
         return f"{NOT_COMPARED}: {first}"

@@ -1,6 +1,7 @@
 """Project from a kernel that exists: a PyTorch reference as the task, the kernel as seed and as the expert."""
 
 import inspect
+import json
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -96,7 +97,7 @@ def extract_project(
     return _written(found, right, out=out or module.parent, force=force, shapes=shapes)
 
 
-def extract_cuda_project(
+def extract_cuda_project(  # noqa: PLR0913 - places of the kernel, its launch and what it must do
     cu: Path,
     *,
     entry: str,
@@ -106,6 +107,7 @@ def extract_cuda_project(
     out: Path | None = None,
     force: bool = False,
     shapes: Sequence[str] = (),
+    headers: Sequence[str] = (),
 ) -> Project:
     """Write task, seed, expert and config for a kernel in CUDA C++ and the function that launches it.
 
@@ -120,6 +122,7 @@ def extract_cuda_project(
             kernel by `evokernel.cuda.Module` and returns them.
         reference: as for `extract_project`, as all that follows.
         script: calls the function; the function's own file if left out.
+        headers: folders of headers that the file includes, beside files in its own folder.
 
     Raises:
         TaskError: as `extract_project`.
@@ -132,12 +135,12 @@ def extract_cuda_project(
     def kernel(task: Task, task_file: Path, order: Sequence[str]) -> str:
         text = CudaSeedWriter(call, task.signature, order, cu=cu).text()
         try:
-            checked = check_cuda_program(task_file, text, entry=entry, whose=f"`{function}`")
+            checked = check_cuda_program(task_file, text, entry=entry, whose=f"`{function}`", headers=headers)
         except NoInductorSeed as error:
             raise TaskError(f"{error}. Nothing was written") from None
         return _HEAD.format(function=function, file=f"{module.name} with {cu.name}", checked=checked) + text
 
-    found = _Found(call, entry, kernel, "the numbers it had", language="cuda")
+    found = _Found(call, entry, kernel, "the numbers it had", language="cuda", headers=headers)
     return _written(found, right, out=out or module.parent, force=force, shapes=shapes)
 
 
@@ -153,6 +156,8 @@ class _Found:
     had: str
     """Values of its tunables, in words."""
     language: str = "triton"
+    headers: Sequence[str] = ()
+    """Folders of headers that they include."""
 
 
 def _written(found: _Found, reference: tuple[Path, str], *, out: Path, force: bool, shapes: Sequence[str]) -> Project:
@@ -190,6 +195,9 @@ def _written(found: _Found, reference: tuple[Path, str], *, out: Path, force: bo
         )
         task_file.write_text(task_file.read_text(encoding="utf-8") + origin, encoding="utf-8")
         text = _EXPERT.format(file=expert.name, function=call.function, configuration=found.had)
+        if found.headers:
+            folders = [str(Path(each).expanduser().resolve()) for each in found.headers]
+            text += f"  cuda_include: {json.dumps(folders, ensure_ascii=False)}\n"
         settled = config_file.read_text(encoding="utf-8").replace("islands:\n", f"{text}islands:\n", 1)
         if found.language == "cuda":
             settled = re.sub(r"^language: auto.*$", "language: cuda", settled, count=1, flags=re.MULTILINE)

@@ -87,7 +87,9 @@ def check_program(task_spec: str, program: str, *, whose: str, compare_s: float 
         return maker.check(load_task(task_spec).on("cuda"), program)
 
 
-def build_for_sm90(task: Task, program: str, *, language: str, whose: str) -> Built:
+def build_for_sm90(
+    task: Task, program: str, *, language: str, whose: str, settings: EvaluationConfig | None = None
+) -> Built:
     """Return a build of a GPU program for the search workloads and small odd sizes.
 
     Args:
@@ -95,6 +97,7 @@ def build_for_sm90(task: Task, program: str, *, language: str, whose: str) -> Bu
         program: the text.
         language: `triton` or `cuda`.
         whose: begins a message on it.
+        settings: of the compilers.
 
     Raises:
         NoInductorSeed: it is no kernel, or a tool is missing.
@@ -102,7 +105,7 @@ def build_for_sm90(task: Task, program: str, *, language: str, whose: str) -> Bu
     from evokernel.scaffold.inductor.trace_sizes import check_workloads
 
     try:
-        compiler = local_language(language, EvaluationConfig().on("cuda"), device=DeviceLimits())
+        compiler = local_language(language, (settings or EvaluationConfig()).on("cuda"), device=DeviceLimits())
     except LanguageError as error:
         raise NoInductorSeed(str(error)) from None
     complaint = compiler.static_check(program)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+INCLUDE_FOLDERS = "EVOKERNEL_CUDA_INCLUDE"
+"""The environment variable that names further folders of headers, with `os.pathsep` between them."""
 _HEADER = "cuda_fp16.h"
 _TOOLKIT = "/usr/local/cuda"
 _FIRST_WITH_OWN_TARGET = 90  # from here on only `sm_90a` and the like have wgmma, setmaxnreg
@@ -52,7 +54,7 @@ class Nvrtc:
     library: ctypes.CDLL
     version: str
     folders: tuple[str, ...]
-    """Folders of CUDA's headers; may be empty."""
+    """Folders of headers, CUDA's own last; may be empty."""
 
     @property
     def has_headers(self) -> bool:
@@ -135,4 +137,6 @@ def _load(path: Path) -> Nvrtc:
     root = path.parent.parent
     # the packages for CUDA 12 are a folder each, those for CUDA 13 share one
     folders = (root / "include", root / "include/cccl", root.parent / "cuda_runtime/include")
-    return Nvrtc(library, f"{major.value}.{minor.value}", tuple(str(folder) for folder in folders if folder.is_dir()))
+    further = filter(None, os.environ.get(INCLUDE_FOLDERS, "").split(os.pathsep))
+    found = (*further, *(str(folder) for folder in folders if folder.is_dir()))
+    return Nvrtc(library, f"{major.value}.{minor.value}", found)
