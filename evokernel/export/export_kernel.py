@@ -42,7 +42,6 @@ _LOOKED_AT = 200
 """Number of the best kernels that are searched for leaders on single workloads."""
 SOURCE_FILES = {"cpp": "kernel.cpp", "triton": "kernel.py", "cuda": "kernel.py"}
 """The file of the best kernel's source, by language; that of `cuda` holds the helper in place of its import."""
-"""File of the best kernel's source, by language."""
 
 
 class NotExported(EvokernelError):
