@@ -30,32 +30,23 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Numbers of results."""
+    """Numbers of results; by operator, `archive.effort` has them."""
 
     by_status: dict[str, int]
     """Results by status of the evaluation."""
-    by_operator: dict[str, int]
-    """Results by operator."""
-    by_island: dict[str, int]
-    """Results by island."""
-    barren: dict[str, int]
-    """Steps without candidate and insight, by operator."""
-    insights: dict[str, int]
-    """Steps with an insight in place of a candidate, by operator."""
-    reused: int
-    """Results with a stored evaluation."""
+    insights: int
+    """Steps with an insight in place of a candidate."""
     in_flight: int
     """Proposals without a result."""
 
 
-def program_fitness(database: Database, program_hash: str, *, until: int | None = None) -> Fitness | None:
-    """Return the fitness of a program from this run's evaluations up to a seq; faults of our own do not count."""
+def program_fitness(database: Database, program_hash: str) -> Fitness | None:
+    """Return the fitness of a program from this run's evaluations; faults of our own do not count."""
     identity = read_identity(database)
     counted = [
         stored.evaluation
         for stored in queries.evaluations_of(database, program_hash)
         if stored.evaluation.status is not Status.HARNESS_ERROR
-        and (until is None or stored.seq <= until)
         and (identity is None or identity.counts(stored.evaluation.key))
     ]
     return fitness_of(counted)
@@ -109,26 +100,12 @@ def curve(database: Database) -> list[LeaderChange]:
 
 def counts(database: Database) -> Counts:
     """Return the numbers of results."""
-    joined = "FROM results r JOIN proposals p ON p.step = r.step"
-    judged = f"{joined} JOIN evaluations e ON e.seq = r.evaluation"
+    judged = database.rows(
+        "SELECT e.status, count(*) FROM results r JOIN evaluations e ON e.seq = r.evaluation "
+        "GROUP BY 1 ORDER BY 2 DESC, 1"
+    )
     return Counts(
-        by_status=_grouped(database, f"SELECT e.status, count(*) {judged} GROUP BY 1 ORDER BY 2 DESC, 1"),
-        by_operator=_grouped(database, f"SELECT p.operator, count(*) {judged} GROUP BY 1 ORDER BY 2 DESC, 1"),
-        by_island=_grouped(database, f"SELECT p.island, count(*) {judged} GROUP BY 1 ORDER BY 2 DESC, 1"),
-        barren=_grouped(
-            database,
-            f"SELECT p.operator, count(*) {joined} WHERE r.evaluation IS NULL "
-            "AND r.seq NOT IN (SELECT seq FROM insights) GROUP BY 1 ORDER BY 2 DESC, 1",
-        ),
-        insights=_grouped(
-            database,
-            "SELECT p.operator, count(*) FROM insights i JOIN proposals p ON p.step = i.step "
-            "GROUP BY 1 ORDER BY 2 DESC, 1",
-        ),
-        reused=int(database.number("SELECT count(*) FROM results WHERE evaluation <> seq")),
+        by_status={row[0]: row[1] for row in judged},
+        insights=int(database.number("SELECT count(*) FROM insights")),
         in_flight=int(database.number("SELECT count(*) FROM leases")),
     )
-
-
-def _grouped(database: Database, sql: str) -> dict[str, int]:
-    return {row[0]: row[1] for row in database.rows(sql)}

@@ -31,11 +31,6 @@ class ResultCommitted:
     reused: bool
     """The evaluation was in the store already."""
 
-    @property
-    def improved(self) -> bool:
-        """Say whether it is the best of the run so far."""
-        return self.change is not None
-
 
 @dataclass(frozen=True, slots=True)
 class Notice:

@@ -1,6 +1,6 @@
 """JSON of the options `--json`. Fields of docs/json.md keep their name and meaning; new ones may come."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -77,15 +77,15 @@ def status_document(status: RunStatus, recent: RecentEvents | None = None) -> di
         "hints": [{"seq": h.seq, "author": h.author, "island": h.island, "text": h.text} for h in status.hints],
         "edits": [{"seq": e.seq, "key": e.key, "old": e.old, "new": e.new} for e in status.edits],
         "last_stop": status.last_stop or None,
-        "operators": {row.name: _operator(row) for row in status.operators},
-        "models": {row.name: _model(row) for row in status.models},
+        "operators": {row.name: _fields(row, _OF_OPERATOR) for row in status.operators},
+        "models": {row.name: _fields(row, _OF_MODEL) for row in status.models},
         "predicted": {
             "results": status.predicted.results,
             "predicted": status.predicted.predicted,
             "measured": status.predicted.measured,
             "kept_share": status.predicted.kept_share,
         },
-        "pairs": [_pair(row) for row in status.pairs],
+        "pairs": [_fields(row, _OF_PAIR) | {"model": row.model or None} for row in status.pairs],
         "islands": {
             row.name: {"results": row.results, "correct": row.correct, "best_speedup": row.best, "mode": row.mode}
             for row in status.islands
@@ -136,50 +136,22 @@ def portrait_document(portrait: CandidateDetails) -> dict[str, Any]:
     }
 
 
-def _operator(row: OperatorRow) -> dict[str, Any]:
-    return {
-        "results": row.results,
-        "correct": row.correct,
-        "unusable": row.unusable,
-        "validity": row.validity,
-        "improvements": row.improvements,
-        "best_gain": row.best_gain,
-        "insights": row.insights,
-        "barren": row.barren,
-        "calls": row.calls,
-        "tokens": row.tokens,
-        "cost_usd": row.cost_usd,
-    }
+_OF_OPERATOR = (
+    *("results", "correct", "unusable", "validity", "improvements", "best_gain", "insights", "barren"),
+    *("calls", "tokens", "cost_usd"),
+)
+_OF_MODEL = (
+    *("calls", "failed", "open", "tokens", "cost_usd"),
+    *("results", "correct", "unusable", "validity", "insights"),
+)
+_OF_PAIR = (
+    *("operator", "tries", "correct", "gain", "tokens", "cost_usd", "device_s"),
+    *("gain_per_dollar", "gain_per_device_hour"),
+)
 
 
-def _model(row: ModelRow) -> dict[str, Any]:
-    return {
-        "calls": row.calls,
-        "failed": row.failed,
-        "open": row.open,
-        "tokens": row.tokens,
-        "cost_usd": row.cost_usd,
-        "results": row.results,
-        "correct": row.correct,
-        "unusable": row.unusable,
-        "validity": row.validity,
-        "insights": row.insights,
-    }
-
-
-def _pair(row: PairEffort) -> dict[str, Any]:
-    return {
-        "operator": row.operator,
-        "model": row.model or None,
-        "tries": row.tries,
-        "correct": row.correct,
-        "gain": row.gain,
-        "tokens": row.tokens,
-        "cost_usd": row.cost_usd,
-        "device_s": row.device_s,
-        "gain_per_dollar": row.gain_per_dollar,
-        "gain_per_device_hour": row.gain_per_device_hour,
-    }
+def _fields(row: OperatorRow | ModelRow | PairEffort, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in names}
 
 
 def _speedup(speedup: Speedup | None) -> dict[str, float | None] | None:

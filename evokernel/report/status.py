@@ -152,7 +152,7 @@ def _status(store: Store) -> RunStatus:
         by_status=counts.by_status,
         by_mode={mode.value: count for mode, count in by_mode.items()},
         in_flight=counts.in_flight,
-        insights=sum(counts.insights.values()),
+        insights=counts.insights,
         hints=hints_in_force(store),
         last_stop=last_stop(store),
         best=find_best(store),

@@ -4,7 +4,6 @@ import ast
 import inspect
 import symtable
 import sys
-import sysconfig
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -46,18 +45,6 @@ def joint_text(values: Iterable[Callable[..., Any]]) -> str:
     for value in values:
         _write(value.__name__, value, value.__module__, texts)
     return "\n\n\n".join(texts.values())
-
-
-def search_paths(modules: Iterable[str]) -> list[str]:
-    """Return the folders that modules were imported from, those that every Python searches left out."""
-    common = {Path(path) for path in sysconfig.get_paths().values()}
-    found = []
-    for name in modules:
-        file = getattr(sys.modules.get(name), "__file__", None)
-        if file and name != "__main__" and not common & {*Path(file).resolve().parents}:
-            package = Path(file).name == "__init__.py"
-            found.append(str(Path(file).resolve().parents[name.count(".") + package]))
-    return list(dict.fromkeys(found))
 
 
 def _write(name: str, value: Any, module: str, texts: dict[str, str]) -> None:

@@ -4,6 +4,7 @@ import sqlite3
 
 import pytest
 
+from archive.effort import outcomes_by_operator
 from archive.fork import fork
 from archive.journal import EmptyStep, InsightEntry, ResultEntry
 from archive.store import NoCandidate, Store
@@ -54,10 +55,10 @@ def test_facts_come_back_in_order(filled):
 
 def test_an_insight_is_not_counted_as_barren(filled):
     with Store.open(filled, write=False) as store:
-        counts, spent = store.counts(), store.spent()
-    assert counts.barren == {"mutate": 1, "rewrite": 1}
-    assert counts.insights == {"diagnose": 1, "plan": 1}
-    assert counts.by_operator == {"tune": 2}
+        counts, outcomes, spent = store.counts(), outcomes_by_operator(store), store.spent()
+    assert {name for name, each in outcomes.items() if each.barren or each.unusable} == {"mutate", "rewrite"}
+    assert {name: each.insights for name, each in outcomes.items() if each.insights} == {"diagnose": 1, "plan": 1}
+    assert (counts.insights, outcomes["tune"].results) == (2, 2)
     assert (spent.steps, spent.evaluations, spent.cost_usd, spent.tokens) == (6, 2, 0.5, 3)
 
 
@@ -116,7 +117,7 @@ def test_insights_stay_behind_in_a_fork(filled, tmp_path):
     with Store.open(tmp_path / "new.db", write=True) as new:
         assert [type(fact) for fact in new.facts()] == [ResultEntry, ResultEntry]
         assert new.proposal_of(candidate(6).id).insights == ()
-        assert new.counts().insights == {}
+        assert new.counts().insights == 0
         assert new.verify() == []
 
 

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from archive import schema
 from archive.journal import ResultEntry
 from archive.store import Store
+from evokernel.cli import main
 from evokernel.config.load import parse_config
 from evokernel.config.run import RunConfig, flat_settings, flatten
 from evokernel.evaluate.build.confined_compilers import local_language
@@ -47,19 +49,25 @@ def old(tmp_path: Path, name: str) -> Path:
     return old_store(name, tmp_path)
 
 
+def told(*arguments: object) -> str:
+    """Run the command line in this process; return what it said."""
+    done = CliRunner().invoke(main, [*map(str, arguments)])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
 @pytest.mark.slow
 def test_an_old_store_is_read_by_every_command_and_left_as_it_is(old: Path, name: str, tmp_path: Path) -> None:
     before, expected = contents(tmp_path), OLD[name]
-    status = json.loads(evokernel("status", old, "--json", cwd=tmp_path).stdout)
+    status = json.loads(told("status", old, "--json"))
     assert status["state"] == expected["state"]
     assert status["results"] == expected["results"]
     assert status["in_flight"] == expected["in_flight"]
     assert status["insights"] == expected["insights"]
-    best = json.loads(evokernel("best", old, "--json", cwd=tmp_path).stdout)
+    best = json.loads(told("best", old, "--json"))
     assert best["mode"] == "worker"
     for command in (["verify", old], ["lineage", "--store", old], ["show", "best", "--store", old]):
-        done = evokernel(*command, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        told(*command)
     assert contents(tmp_path) == before
     with Store.open(old, write=False) as store:
         assert store.calls.spending().calls == expected["calls"]

@@ -63,7 +63,7 @@ def test_a_neighbour_at_work_is_noticed_and_waited_for():
         assert note.startswith("the GPU is shared with ")
         strangers = alone.foreign_processes()
         if os.getpid() in compute_processes(gpu_index()):  # NVML speaks of our own processes
-            assert pid in {stranger.pid for stranger in strangers}
+            assert pid in strangers
             assert f" {pid}" in note
             assert alone.conditions()["other_processes"] == len(strangers)
         else:

@@ -39,15 +39,6 @@ class Clocks:
     """NVML's bits for why they are not higher (0x4 power, 0x60 heat)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignProcess:
-    """A process with a CUDA context that is not ours."""
-
-    pid: int
-    used_bytes: int
-    """Its device memory; 0 where the driver does not say."""
-
-
 def compute_processes(index: int) -> dict[int, int]:
     """Return the device memory in bytes of each process with a context on a GPU, by pid. Raises `NvmlError`."""
     found = nvml.ask("nvmlDeviceGetComputeRunningProcesses_v3", nvml.handle(index))
@@ -105,8 +96,8 @@ class NeighbourWatch:
         self._undisturbed: deque[float] = deque(maxlen=8)
         self._gpu = nvml.visible_gpu()
 
-    def foreign_processes(self) -> tuple[ForeignProcess, ...]:
-        """Return the processes on the GPU that are not ours; none where NVML's list is not usable.
+    def foreign_processes(self) -> tuple[int, ...]:
+        """Return the pids of processes on the GPU that are not ours; none where NVML's list is not usable.
 
         The list is usable when it has a process of ours, so ask while one of them has a context.
         """
@@ -119,7 +110,7 @@ class NeighbourWatch:
             return ()
         if not ours & listed.keys():  # numbers of another namespace, or no numbers at all
             return ()
-        return tuple(ForeignProcess(pid, used) for pid, used in sorted(listed.items()) if pid not in ours)
+        return tuple(sorted(listed.keys() - ours))
 
     def learn(self) -> None:
         """Record a short probe right after trusted work, without a candidate: a hot GPU is slower."""
@@ -158,6 +149,6 @@ class NeighbourWatch:
         }
 
     def _note(self, slowdown: float) -> str:
-        who = ", ".join(str(process.pid) for process in self.foreign_processes())
+        who = ", ".join(map(str, self.foreign_processes()))
         others = f"processes {who}" if who else "another process"
         return f"the GPU is shared with {others}: a copy took {slowdown:.1f} times as long as it should"

@@ -62,9 +62,9 @@ class MemoryAccess(ctypes.Structure):
     _fields_ = (("location", Location), ("flags", c_int))
 
 
-def retain_primary_context(device: int = DEVICE) -> None:
+def retain_primary_context() -> None:
     """Make the device's primary context, the one torch uses, current in this thread; create it if needed."""
-    _call("cuCtxSetCurrent", _primary_context(device))
+    _call("cuCtxSetCurrent", _primary_context(DEVICE))
 
 
 def synchronize() -> None:
