@@ -27,7 +27,7 @@ def examine_cluster(address: str) -> Iterator[Finding]:
         for node in nodes
     ]
     for node, call in zip(nodes, calls, strict=True):
-        name = f"node {node['NodeManagerAddress']}"
+        name = f"node {node['NodeManagerHostname']} {node['NodeManagerAddress']}"
         try:
             found = ray.get(call, timeout=_ANSWER_S)
         except ray.exceptions.RayError as error:

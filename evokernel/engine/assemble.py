@@ -95,7 +95,8 @@ def assemble(
     listeners = (*listeners, RemarkListener(store))
     edits_since(store, config)  # refused here, an edit costs no start of the evaluator
     gpus = machine.gpus(resolved.device, wanted=config.evaluation.gpus)
-    spread = Notice(f"candidates are judged by up to {len(hosts)} hosts of a Ray cluster") if hosts else None
+    several = "one host" if hosts and len(hosts) == 1 else f"up to {len(hosts or ())} hosts"
+    spread = Notice(f"candidates are judged by {several} of a Ray cluster") if hosts else None
     for note in filter(None, (resolved.note, spread or gpus_note(machine, used=gpus))):
         for listener in listeners:
             listener.hear(note)

@@ -95,6 +95,7 @@ class RayHost:
         self._recent: deque[float] = deque()  # when verdicts came, in s
         self._failures: tuple[int, str, float | None] = 0, "", None  # how many, the newest, and when
         self._lost = False
+        self._starts = 0  # how often it was opened
         self._ray = ray
         place = (
             {"resources": {CPU_HOSTS: 1}} if device.upper() == "CPU" else {"num_gpus": 1, "accelerator_type": device}
@@ -131,16 +132,19 @@ class RayHost:
         self._facts = await self.ask("facts")
         run: JoinedRun = await self.ask("open", opening, expected)
         self.ready, self._lost = True, False
+        self._starts += 1
         return run
 
     async def judge(self, request: EvaluationRequest, opening: HostOpening, expected: Fingerprint) -> Evaluation:
         """Return its verdict on a candidate. Raises as `ask` does, and notes every failure."""
+        start = self._starts
         try:
             found: Evaluation = await self.ask("evaluate", request, opening, expected)
         except (HostLost, HostMismatch) as error:  # Ray may have started it anew on another kind of node
-            if self.ready:
-                logger.warning("%s was lost, and its candidates go to others: %s", self, error)
-                self._note_failure(error)
+            if start != self._starts or not self.ready:  # known already, and perhaps it is back
+                raise
+            logger.warning("%s was lost, and its candidates go to others: %s", self, error)
+            self._note_failure(error)
             self.ready, self._lost = False, True  # until it has opened again
             raise
         except EvokernelError as error:
@@ -371,4 +375,6 @@ class RayEvaluator:
 
 
 def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+    """Return an error of Ray in one line: its class and the cause that it names last."""
+    said = str(error).strip().partition("\n")[0].partition(" The task may")[0]
+    return f"{type(error).__name__}: {said.rpartition('unavailable: ')[2]}"

@@ -23,7 +23,7 @@ from evokernel.records.evaluation import EvaluationRequest, Fidelity, Status
 from evokernel.records.host_activity import HostActivity
 from evokernel.testing.evaluator import SETTINGS, kernel, write_task
 from tests.support.fakes import TOY
-from tests.support.processes import descendants
+from tests.support.processes import descendants, take_orphans
 from tests.support.toy_host import Death, ToyOpening, send_deaths
 
 pytestmark = [
@@ -87,7 +87,11 @@ def test_a_host_judges_as_a_machine_does_and_joins_again_after_its_death(address
             again = await evaluator.evaluate(request)
         return [first, again, descendants() - before]
 
-    first, again, left = asyncio.run(judge())
+    take_orphans(True)  # what outlives a killed host
+    try:
+        first, again, left = asyncio.run(judge())
+    finally:
+        take_orphans(False)
     assert (first.status, again.status) == (Status.OK, Status.OK), again.feedback
     assert first.key == again.key
     assert not left
