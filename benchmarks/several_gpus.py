@@ -29,8 +29,6 @@ sys.path.insert(0, str(ROOT))
 from tests.support.processes import descendants  # noqa: E402
 
 START_S = 300.0
-KILL_AFTER = 10
-"""Results after which a host is killed."""
 
 
 @contextmanager
@@ -106,9 +104,9 @@ def search(name: str, folder: Path, config: Path, evaluations: int, settings: Ma
     return status
 
 
-def kill_a_host(store: Path, ended: threading.Event, *, ancestor: int) -> None:
-    """Kill one host of the cluster that a process started, once the search is under way."""
-    while not store.exists() or json.loads(evokernel("status", str(store), "--json"))["results"] < KILL_AFTER:
+def kill_a_host(store: Path, ended: threading.Event, *, after: int, ancestor: int) -> None:
+    """Kill one host of the cluster that a process started, once the search has so many results."""
+    while not store.exists() or json.loads(evokernel("status", str(store), "--json"))["results"] < after:
         if ended.wait(1.0):
             return
     for process in descendants(ancestor):
@@ -135,7 +133,8 @@ def main() -> None:
         for hosts in sorted({1, count}):
             search(f"hosts-{hosts}", *run, placed | {"evaluation.devices": {model: hosts}})
         ended = threading.Event()
-        killer = threading.Thread(target=kill_a_host, args=(folder / "killed.db", ended), kwargs={"ancestor": ancestor})
+        wanted = {"after": given.evaluations // 3, "ancestor": ancestor}
+        killer = threading.Thread(target=kill_a_host, args=(folder / "killed.db", ended), kwargs=wanted, daemon=True)
         killer.start()
         search("killed", *run, placed | {"evaluation.devices": {model: count}})
         ended.set()

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from evokernel.doctor.finding import Finding, FindingLevel
+from evokernel.evaluate.cluster.connection import connect
 from evokernel.evaluate.cluster.fingerprint import ON_EVERY_MACHINE, Fingerprint, differences, fingerprint
-from evokernel.evaluate.cluster.ray_hosts import CPU_HOSTS, connect
+from evokernel.evaluate.cluster.ray_hosts import CPU_HOSTS
 from evokernel.evaluate.device.device_class import this_machine
 
 _ANSWER_S = 60.0

@@ -7,7 +7,6 @@ that was thought lost, finds nobody and is dropped.
 
 import asyncio
 import logging
-import socket
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Collection, Sequence
@@ -15,8 +14,9 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from evokernel.config.run import EvaluationConfig
-from evokernel.errors import ConfigError, EvokernelError, HarnessError
+from evokernel.errors import EvokernelError, HarnessError
 from evokernel.evaluate.client.judge_setup import JoinedRun
+from evokernel.evaluate.cluster.connection import connect, ended_by_ctrl_c
 from evokernel.evaluate.cluster.fingerprint import ON_EVERY_MACHINE, Fingerprint, fingerprint
 from evokernel.evaluate.cluster.host import Host, HostFacts, HostMismatch, HostOpening
 from evokernel.evaluate.device.device_class import Machine, this_machine
@@ -35,47 +35,11 @@ _ELSEWHERE = 2  # times that a candidate is given to another host
 _SILENCE_S = 30.0
 _AGAIN_S = 1.0
 _CLOSING_S = 15.0
-_KNOCK_S = 10.0
 _MINUTE_S = 60.0
 
 
 class HostLost(HarnessError):
     """The host, its node or the way to it was lost during a call."""
-
-
-def connect(address: str) -> Any:
-    """Join the cluster as a driver and return the module `ray`. Raises `ConfigError` where that cannot be."""
-    try:
-        import ray
-    except ImportError:
-        raise ConfigError('hosts: ray needs Ray: pip install "evokernel-search[ray]", on every node') from None
-    if not ray.is_initialized():
-        _knock(address)
-        try:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            first = str(error).strip().partition("\n")[0]
-            raise ConfigError(
-                f"no Ray cluster at {address!r} can be joined ({first}); start one with `ray start --head`, or correct "
-                "evaluation.address, or give this machine the cluster's token (docs/cluster.md)"
-            ) from None
-        # Whatever is said to `init`, it prints the logs of a lost node to our stdout.
-        ray._private.worker.print_to_stdstream = lambda *_, **__: None
-    return ray
-
-
-def _knock(address: str) -> None:
-    """Refuse an address where nobody listens: Ray would try for minutes. Raises `ConfigError`."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not (host and port.isdecimal()):
-        return
-    try:
-        socket.create_connection((host, int(port)), _KNOCK_S).close()
-    except OSError as error:
-        raise ConfigError(
-            f"nothing answers at {address} ({error}): start a cluster there with `ray start --head`, or correct "
-            "evaluation.address (docs/cluster.md)"
-        ) from None
 
 
 class RayHost:
@@ -211,6 +175,7 @@ class RayHosts:
     """
 
     def __init__(self, settings: EvaluationConfig, *, in_flight: int = 0) -> None:
+        self._address = settings.address
         self._ray = connect(settings.address)
         ((self.device, count),) = settings.devices.items()
         self.in_flight = in_flight or IN_FLIGHT * count
@@ -228,10 +193,16 @@ class RayHosts:
     def machine(self) -> Machine:
         """Wait for the first host, and return the machine that it sees."""
         calls = [host.call("facts") for host in self.hosts]
-        done, _ = self._ray.wait(calls, timeout=_SILENCE_S)
-        while not done:
-            logger.warning("waiting for a host: no node of the cluster has %s free", self.device)
+        with ended_by_ctrl_c():
             done, _ = self._ray.wait(calls, timeout=_SILENCE_S)
+            while not done:
+                logger.warning(
+                    "waiting for a host: no node of the cluster has %s free; `evokernel doctor --ray %s` says what "
+                    "they have",
+                    self.device,
+                    self._address,
+                )
+                done, _ = self._ray.wait(calls, timeout=_SILENCE_S)
         try:
             facts: HostFacts = self._ray.get(done[0])
         except self._ray.exceptions.RayError as error:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,6 +15,8 @@ from typing import Any
 import pytest
 
 from evokernel.config.run import ConstraintsConfig, EvaluationConfig
+from evokernel.doctor.cluster import examine_cluster
+from evokernel.doctor.finding import FindingLevel
 from evokernel.errors import HarnessError
 from evokernel.evaluate.cluster.host import LocalOpening
 from evokernel.evaluate.cluster.ray_hosts import RayHosts
@@ -49,6 +52,13 @@ def address() -> Iterator[str]:
 
 def hosts_of(address: str, count: int, **settings: Any) -> RayHosts:
     return RayHosts(EvaluationConfig(hosts="ray", address=address, devices={"CPU": count}, **settings))
+
+
+def test_doctor_lists_the_nodes(address: str) -> None:
+    (found,) = examine_cluster(address)
+    assert found.state is FindingLevel.OK, found
+    assert found.name.startswith(f"node {socket.gethostname()} ")
+    assert found.found.startswith("CPU: 3; ")
 
 
 def test_killed_hosts_and_nodes_change_nothing() -> None:
