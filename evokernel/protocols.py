@@ -7,6 +7,7 @@ from evokernel.records.build import BuildFailure, Built
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity
 from evokernel.records.events import Event
 from evokernel.records.fitness import Elite
+from evokernel.records.host_activity import HostActivity
 from evokernel.records.llm import ModelCall, ModelCallResult, ModelRequest, Reply, Spending, StoredCall
 from evokernel.records.run import Progress
 from evokernel.records.step import Answer, Context, ContextNeed, OperatorKind, OperatorRecord, Prompt
@@ -76,6 +77,19 @@ class Evaluator(Protocol):
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
         """Return the verdict; a bad candidate is a verdict too."""
         ...
+
+
+class ClusterEvaluator(Evaluator, Protocol):
+    """An evaluator with several hosts."""
+
+    def host_activity(self) -> Sequence[HostActivity]:
+        """Return what each host does now, those that are left out among them; called every second."""
+        ...
+
+
+def has_hosts(evaluator: Evaluator) -> TypeGuard[ClusterEvaluator]:
+    """Say whether an evaluator tells about its hosts."""
+    return hasattr(evaluator, "host_activity")
 
 
 # ---------------------------------------------------------------------------------------------------- search

@@ -1,6 +1,7 @@
 """`evokernel status`: where a run stands."""
 
 import json
+import time
 from pathlib import Path
 
 import click
@@ -30,6 +31,7 @@ from evokernel.cli.locate import json_option, open_store, store_argument, verbos
 from evokernel.cli.looks import Moment, last_look, looks_file, remember_look
 from evokernel.records.candidate import EVERYWHERE
 from evokernel.records.diversity import IslandDiversity
+from evokernel.records.host_activity import HostState
 from evokernel.report.documents import status_document
 from evokernel.report.recent import recent_events
 from evokernel.report.status import RunState, RunStatus, read_status
@@ -75,6 +77,7 @@ def command(store: Path | None, since: float | None, verbose: bool, as_json: boo
         _models(status) if status.models else None,
         _pairs(status) if status.pairs else None,
         _islands(status) if status.islands else None,
+        _hosts(status) if status.hosts else None,
     )
 
 
@@ -219,6 +222,25 @@ def _pairs(status: RunStatus) -> WordTable:
             f"{row.device_s:.0f}",
             _rate(row.gain_per_dollar),
             _rate(row.gain_per_device_hour),
+        )
+    return made
+
+
+def _hosts(status: RunStatus) -> WordTable:
+    """Return what each host of a cluster does; of a search that has ended, only what it did."""
+    made = table("host", "device", "state", "queue", "judged", "a\nminute", "last failure", right=(3, 4, 5), drop=(1,))
+    running = status.state is RunState.RUNNING
+    for host in status.hosts:
+        at = host.failed_at
+        ago = f"{host.failures}, {duration(max(0.0, time.time() - at))} ago: " if at is not None else ""
+        made.add_row(
+            one_line(host.node, width=24) or "-",
+            Text(one_line(host.device, width=60), style=DIM),
+            Text(host.state.value if running else "-", style="" if host.state is HostState.READY else WARN),
+            str(host.queue) if running else "-",
+            str(host.judged),
+            str(host.per_minute) if running else "-",
+            Text(ago + one_line(host.last_failure, width=160), style=DIM),
         )
     return made
 

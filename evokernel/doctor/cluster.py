@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from evokernel.doctor.finding import Finding, FindingLevel
+from evokernel.evaluate.cluster.connection import connect
 from evokernel.evaluate.cluster.fingerprint import ON_EVERY_MACHINE, Fingerprint, differences, fingerprint
-from evokernel.evaluate.cluster.ray_hosts import CPU_HOSTS, connect
+from evokernel.evaluate.cluster.ray_hosts import CPU_HOSTS
 from evokernel.evaluate.device.device_class import this_machine
 
 _ANSWER_S = 60.0
@@ -27,7 +28,7 @@ def examine_cluster(address: str) -> Iterator[Finding]:
         for node in nodes
     ]
     for node, call in zip(nodes, calls, strict=True):
-        name = f"node {node['NodeManagerAddress']}"
+        name = f"node {node['NodeManagerHostname']} {node['NodeManagerAddress']}"
         try:
             found = ray.get(call, timeout=_ANSWER_S)
         except ray.exceptions.RayError as error:

@@ -29,7 +29,7 @@ from evokernel.errors import ConfigError, RunMismatch
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.cluster.host import LocalOpening
-from evokernel.evaluate.cluster.ray_hosts import IN_FLIGHT, RayHosts
+from evokernel.evaluate.cluster.ray_hosts import RayHosts
 from evokernel.evaluate.device.cores import default_in_flight
 from evokernel.evaluate.device.device_class import Resolved, gpus_note, resolve_device, this_machine
 from evokernel.languages.constrained import constrained
@@ -86,7 +86,8 @@ def assemble(
         RunMismatch: the store holds a search on another class of devices.
     """
     task = load_task(config.task)
-    hosts = RayHosts(config.evaluation) if config.evaluation.hosts == "ray" and evaluator is None else None
+    remote = config.evaluation.hosts == "ray" and evaluator is None
+    hosts = RayHosts(config.evaluation, in_flight=config.in_flight) if remote else None
     machine = hosts.machine() if hosts else this_machine()
     resolved = resolve_device(config, task, machine=machine)
     config, task = resolved.config, task.on(resolved.device)
@@ -94,7 +95,8 @@ def assemble(
     listeners = (*listeners, RemarkListener(store))
     edits_since(store, config)  # refused here, an edit costs no start of the evaluator
     gpus = machine.gpus(resolved.device, wanted=config.evaluation.gpus)
-    spread = Notice(f"candidates are judged by up to {len(hosts)} hosts of a Ray cluster") if hosts else None
+    several = "one host" if hosts and len(hosts) == 1 else f"up to {len(hosts or ())} hosts"
+    spread = Notice(f"candidates are judged by {several} of a Ray cluster") if hosts else None
     for note in filter(None, (resolved.note, spread or gpus_note(machine, used=gpus))):
         for listener in listeners:
             listener.hear(note)
@@ -155,8 +157,7 @@ def assemble(
         config=config,
         seeds=seed_candidates(config, task, operators=operators),
         handed_in_only=handed_in_only,
-        in_flight=config.in_flight
-        or (IN_FLIGHT * len(hosts) if hosts else default_in_flight(resolved.device, gpus=len(gpus))),
+        in_flight=hosts.in_flight if hosts else config.in_flight or default_in_flight(resolved.device, gpus=len(gpus)),
     )
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 
 from archive.store import Store
 
@@ -10,10 +10,16 @@ HEARTBEAT_S = 1.0
 
 
 class RunClock:
-    """The clock of an open session of a store."""
+    """The clock of an open session of a store.
 
-    def __init__(self, store: Store) -> None:
+    Args:
+        store: in a session.
+        also: called with each heartbeat.
+    """
+
+    def __init__(self, store: Store, *, also: Callable[[], None] = lambda: None) -> None:
         self._store = store
+        self._also = also
         self._before_s = store.seconds_before()
         self._started = time.monotonic()
         self._noted_s = 0.0
@@ -32,6 +38,7 @@ class RunClock:
         """Write the time."""
         self._noted_s = self._elapsed_s()
         self._store.heartbeat(self._noted_s)
+        self._also()
 
     async def during(self, work: Coroutine[None, None, None]) -> None:
         """Wait for long work, with heartbeats."""

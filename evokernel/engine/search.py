@@ -9,8 +9,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from functools import partial
 
 from archive.account import RunAccount
+from archive.host_activity import write_host_activity
 from archive.store import Store
 from evokernel.agents.services import ServiceReference
 from evokernel.config.run import RunConfig
@@ -25,7 +27,7 @@ from evokernel.engine.session import begin_run
 from evokernel.engine.state import SearchState
 from evokernel.engine.state_fold import StateFold
 from evokernel.engine.stoppers import FirstOf
-from evokernel.protocols import Evaluator, Language, LanguageModel, Listener
+from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, has_hosts
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import EvaluatorIdentity
 from evokernel.records.events import Notice, ProposalCommitted, ResultCommitted
@@ -132,7 +134,7 @@ class Search:
         """Restore the state by the verdicts of this evaluator, and go on from there."""
         store = self.parts.store
         store.session_start()
-        clock, reason = RunClock(store), "stopped by an error"
+        clock, reason = RunClock(store, also=partial(_note_hosts, store, evaluator)), "stopped by an error"
         try:
             await clock.during(
                 rejudge_leaders(
@@ -166,3 +168,7 @@ class Search:
         """Pass an event to every listener."""
         for listener in self.parts.listeners:
             listener.hear(event)
+
+
+def _note_hosts(store: Store, evaluator: Evaluator) -> None:
+    write_host_activity(store, evaluator.host_activity() if has_hosts(evaluator) else ())

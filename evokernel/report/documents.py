@@ -91,6 +91,7 @@ def status_document(status: RunStatus, recent: RecentEvents | None = None) -> di
             for row in status.islands
         },
         "diversity": {name: asdict(each) for name, each in status.diversity.items()},
+        "hosts": [asdict(host) for host in status.hosts],
         "front": asdict(status.front) if status.front else None,
         "best": best_document(status.best, run) if status.best else None,
         "since": _recent(recent) if recent else None,

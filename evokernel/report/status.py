@@ -15,11 +15,13 @@ from archive.diversity import read_diversity
 from archive.effort import ExpectedGain, PairEffort, efforts_by_pair, predicted_gains
 from archive.follower import read_account
 from archive.hints import Hint, hints_in_force
+from archive.host_activity import read_host_activity
 from archive.sessions import SpentBudget
 from archive.setting_changes import SettingChange, edits_of
 from archive.store import Store
 from evokernel.records.diversity import IslandDiversity
 from evokernel.records.evaluation import Mode
+from evokernel.records.host_activity import HostActivity
 from evokernel.records.leader import LeaderChange
 from evokernel.report.best import BestKernel, find_best
 from evokernel.report.effort import ModelRow, OperatorRow, model_rows, operator_rows, prices_known
@@ -108,6 +110,8 @@ class RunStatus:
     """Champions and Pareto front over the workloads; None without two workloads."""
     diversity: Mapping[str, IslandDiversity] = field(default_factory=dict)
     """By island, as a session last measured it."""
+    hosts: tuple[HostActivity, ...] = ()
+    """Those of a cluster, as the last session saw them; empty where it had none."""
 
     @property
     def priced(self) -> bool:
@@ -165,6 +169,7 @@ def _status(store: Store) -> RunStatus:
         edits=edits_of(store),
         front=workload_front(store),
         diversity=read_diversity(store),
+        hosts=read_host_activity(store),
     )
 
 

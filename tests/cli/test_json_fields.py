@@ -33,7 +33,7 @@ FIELDS = {
         "format", "store", "run_id", "state", "forked_from", "task", "language", "seed", "mode", "device",
         "environment", "sandbox", "results", "correct", "in_flight", "by_status", "by_mode", "seconds", "cost_usd",
         "priced", "calls", "tokens", "insights", "hints", "edits", "last_stop", "operators", "models",
-        "pairs", "predicted", "islands", "best", "since", "front", "diversity",
+        "pairs", "predicted", "islands", "best", "since", "front", "diversity", "hosts",
     },
     "show": {
         "format", "candidate", "language", "program_hash", "skeleton", "origin", "kind", "holdout", "speedup",
@@ -41,7 +41,7 @@ FIELDS = {
     },
     "watch": {
         "format", "store", "task", "state", "halted", "results", "correct", "in_flight", "remaining", "seconds",
-        "cost_usd", "priced", "calls", "tokens", "best", "islands", "improvements", "notes",
+        "cost_usd", "priced", "calls", "tokens", "best", "islands", "hosts", "improvements", "notes",
     },
     "compare": {
         "format", "task", "comparable", "notes", "runs", "levels", "differing", "groups", "differences",

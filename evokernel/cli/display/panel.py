@@ -15,6 +15,7 @@ from evokernel.cli.display.snapshot import IslandState, Snapshot
 from evokernel.cli.display.tables import cost, speedup_or_dash, unless
 from evokernel.cli.display.text import DIM, GOOD, STRONG, WARN, duration, one_line, rate, reason, times
 from evokernel.records.events import Notice
+from evokernel.records.host_activity import HostActivity, HostState
 
 WIDE = 120
 """From this width on, in columns, tables stand side by side."""
@@ -65,6 +66,11 @@ def panel(state: PanelState, *, width: int, height: int) -> RenderableType:
     lines = len(parts) + (3 if snapshot.curve and height >= TALL else 0)
     said = state.note.text and state.note.text != snapshot.halted
     note: list[RenderableType] = [] if not said else ["", _note(state, inner)]
+    if snapshot.hosts and not snapshot.halted:
+        most = max(1, (height - 2 - lines - len(note)) // 3 - 1 - HEADING)  # a third of the room
+        shown = _hosts(snapshot.hosts, most, inner)
+        parts += ["", shown]
+        lines += 1 + HEADING + shown.row_count
     parts += _tables(state, inner, room=height - 2 - lines - len(note))
     return Padding(Group(*parts, *note), (1, MARGIN, 0, MARGIN), expand=False)
 
@@ -191,6 +197,22 @@ def _islands(islands: Sequence[IslandState], rows: int) -> Table:
         made.add_row(name, str(island.niches), speedup_or_dash(island.best), str(island.stale))
     if len(islands) > len(shown):
         made.add_row(Text(f"{len(islands) - len(shown)} more", style=DIM))
+    return made
+
+
+def _hosts(hosts: Sequence[HostActivity], rows: int, width: int) -> Table:
+    """Return the hosts of a cluster, those in trouble first."""
+    made = _table("host", "state", "queue", "judged", "a minute", "last failure", right=(2, 3, 4))
+    shown = sorted(hosts, key=lambda host: (host.state is HostState.READY, -host.failures))
+    shown = shown if len(shown) <= rows else shown[: max(0, rows - 1)]
+    for host in shown:
+        gpu = host.device.rpartition(" GPU-")[2][:8] if " GPU-" in host.device else ""
+        name = one_line(f"{host.node} {gpu}".strip(), width=24) or "-"
+        state = Text(host.state.value, style="" if host.state is HostState.READY else WARN)
+        failure = Text(one_line(host.last_failure, width=max(10, width - 66)), style=DIM)
+        made.add_row(name, state, str(host.queue), str(host.judged), str(host.per_minute), failure)
+    if len(hosts) > len(shown):
+        made.add_row(Text(f"{len(hosts) - len(shown)} more", style=DIM))
     return made
 
 

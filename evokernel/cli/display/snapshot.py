@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from archive.account import RunAccount
 from archive.follower import LeadingEvaluation
+from archive.host_activity import read_host_activity
 from archive.queries import in_flight
 from archive.store import Store
 from evokernel.protocols import Stopper
+from evokernel.records.host_activity import HostActivity
 from evokernel.records.leader import LeaderChange
 from evokernel.records.run import Progress
 from evokernel.report.effort import prices_known
@@ -88,6 +90,8 @@ class Snapshot:
     """Number of results, and the best speed-up from that result on; ascending."""
     improvements: tuple[LeaderChange, ...] = ()
     """Latest changes of the leader, newest first."""
+    hosts: tuple[HostActivity, ...] = ()
+    """Those of a cluster; empty without one."""
     priced: bool = True
     """False where a cost of 0 is unknown."""
     task: str = ""
@@ -137,6 +141,7 @@ def snapshot_of(account: RunAccount, store: Store, leading: LeadingEvaluation, *
             for name, each in account.populations.items()
         ),
         curve=tuple(account.curve),
+        hosts=read_host_activity(store),
         priced=prices_known(store.meta("config") or ""),
         improvements=tuple(reversed(account.changes[-RECENT:])),
     )

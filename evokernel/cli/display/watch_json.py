@@ -1,6 +1,7 @@
 """Output of `evokernel watch --json`: one JSON object in a line for each change."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -12,7 +13,7 @@ from evokernel.records.events import Notice
 from evokernel.records.leader import LeaderChange
 from evokernel.report.documents import FORMAT
 
-_UNREPORTED = ("seconds", "remaining", "cost_usd", "calls", "tokens")
+_UNREPORTED = ("seconds", "remaining", "cost_usd", "calls", "tokens", "hosts")
 """Fields that change between results; they cause no line of their own."""
 
 
@@ -69,6 +70,7 @@ def watch_document(look: StoreLook, path: Path) -> dict[str, Any]:
             island.name: {"niches": island.niches, "best_speedup": island.best, "stale": island.stale}
             for island in snapshot.islands
         },
+        "hosts": [asdict(host) for host in snapshot.hosts],
         "improvements": [_improvement(seen.change) for seen in look.seen if seen.change is not None],
         "notes": [_note(note) for note in look.notes],
     }

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -96,8 +97,14 @@ class HostFacts:
     """The device it was given."""
     fingerprint: Fingerprint
     """Its versions and models."""
+    node: str
+    """Name of its node."""
     process: int
-    """Process id of the host, on its node."""
+    """Process id of the host, there."""
+
+    def __str__(self) -> str:
+        gpu = self.machine.gpu
+        return f"{gpu.name} {gpu.uuid}" if gpu else self.fingerprint["device"]
 
 
 class Host:
@@ -115,7 +122,7 @@ class Host:
     async def facts(self) -> HostFacts:
         """Return what can be said before an evaluator is opened."""
         machine = this_machine()
-        return HostFacts(machine, fingerprint(machine), os.getpid())
+        return HostFacts(machine, fingerprint(machine), socket.gethostname(), os.getpid())
 
     async def open(self, opening: HostOpening, expected: Fingerprint) -> JoinedRun:
         """Open the evaluator unless it is open.

@@ -7,82 +7,64 @@ that was thought lost, finds nobody and is dropped.
 
 import asyncio
 import logging
-import socket
-from collections.abc import AsyncIterator, Collection
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from evokernel.config.run import EvaluationConfig
-from evokernel.errors import ConfigError, EvokernelError, HarnessError
+from evokernel.errors import EvokernelError, HarnessError
+from evokernel.evaluate.client.judge_setup import JoinedRun
+from evokernel.evaluate.cluster.connection import connect, ended_by_ctrl_c
 from evokernel.evaluate.cluster.fingerprint import ON_EVERY_MACHINE, Fingerprint, fingerprint
 from evokernel.evaluate.cluster.host import Host, HostFacts, HostMismatch, HostOpening
 from evokernel.evaluate.device.device_class import Machine, this_machine
 from evokernel.protocols import Evaluator
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity
+from evokernel.records.host_activity import HostActivity, HostState
 
 logger = logging.getLogger(__name__)
 
 CPU_HOSTS = "evokernel"
 """The resource that a node declares one of for each processor that may judge: two hosts must not share one."""
 IN_FLIGHT = 4
-"""Candidates that one host has at once: one at its judge, others at the compilers."""
+"""Candidates that one host has at once by default: one at its judge, others at the compilers."""
+_CALLS_BESIDE = 8  # for facts, opening and closing, however many candidates a host has
 _ELSEWHERE = 2  # times that a candidate is given to another host
 _SILENCE_S = 30.0
 _AGAIN_S = 1.0
 _CLOSING_S = 15.0
-_KNOCK_S = 10.0
+_MINUTE_S = 60.0
 
 
 class HostLost(HarnessError):
     """The host, its node or the way to it was lost during a call."""
 
 
-def connect(address: str) -> Any:
-    """Join the cluster as a driver and return the module `ray`. Raises `ConfigError` where that cannot be."""
-    try:
-        import ray
-    except ImportError:
-        raise ConfigError('hosts: ray needs Ray: pip install "evokernel-search[ray]", on every node') from None
-    if not ray.is_initialized():
-        _knock(address)
-        try:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            first = str(error).strip().partition("\n")[0]
-            raise ConfigError(
-                f"no Ray cluster at {address!r} can be joined ({first}); start one with `ray start --head`, or correct "
-                "evaluation.address, or give this machine the cluster's token (docs/cluster.md)"
-            ) from None
-    return ray
-
-
-def _knock(address: str) -> None:
-    """Refuse an address where nobody listens: Ray would try for minutes. Raises `ConfigError`."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not (host and port.isdecimal()):
-        return
-    try:
-        socket.create_connection((host, int(port)), _KNOCK_S).close()
-    except OSError as error:
-        raise ConfigError(
-            f"nothing answers at {address} ({error}): start a cluster there with `ray start --head`, or correct "
-            "evaluation.address (docs/cluster.md)"
-        ) from None
-
-
 class RayHost:
     """The engine's handle on one host; Ray starts its actor where there is room, and again when it dies."""
 
-    def __init__(self, ray: Any, device: str) -> None:
+    def __init__(self, ray: Any, device: str, *, most: int) -> None:
         self.load = 0
         """Candidates it has now."""
+        self.most = most
+        """Candidates that it may have at once."""
         self.ready = False
         """Whether its evaluator is open, as far as is known."""
+        self.left_out = False
+        """Whether the search goes on without it."""
+        self._facts: HostFacts | None = None
+        self._verdicts = 0
+        self._recent: deque[float] = deque()  # when verdicts came, in s
+        self._failures: tuple[int, str, float | None] = 0, "", None  # how many, the newest, and when
+        self._lost = False
+        self._starts = 0  # how often it was opened
         self._ray = ray
         place = (
             {"resources": {CPU_HOSTS: 1}} if device.upper() == "CPU" else {"num_gpus": 1, "accelerator_type": device}
         )
-        options = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": 0, "max_concurrency": 4 * IN_FLIGHT}
+        options = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": 0, "max_concurrency": most + _CALLS_BESIDE}
         self._class = ray.remote(Host).options(**options, **place)
         self._actor = self._class.remote()
 
@@ -109,6 +91,69 @@ class RayHost:
         except RayError as error:
             raise HostLost(_first_line(error)) from None
 
+    async def open(self, opening: HostOpening, expected: Fingerprint) -> JoinedRun:
+        """Open its evaluator, and return what the other hosts take over. Raises as `ask` does."""
+        self._facts = await self.ask("facts")
+        run: JoinedRun = await self.ask("open", opening, expected)
+        self.ready, self._lost = True, False
+        self._starts += 1
+        return run
+
+    async def judge(self, request: EvaluationRequest, opening: HostOpening, expected: Fingerprint) -> Evaluation:
+        """Return its verdict on a candidate. Raises as `ask` does, and notes every failure."""
+        start = self._starts
+        try:
+            found: Evaluation = await self.ask("evaluate", request, opening, expected)
+        except (HostLost, HostMismatch) as error:  # Ray may have started it anew on another kind of node
+            if start != self._starts or not self.ready:  # known already, and perhaps it is back
+                raise
+            logger.warning("%s was lost, and its candidates go to others: %s", self, error)
+            self._note_failure(error)
+            self.ready, self._lost = False, True  # until it has opened again
+            raise
+        except EvokernelError as error:
+            self._note_failure(error)
+            raise
+        self._verdicts += 1
+        self._recent.append(time.monotonic())
+        return found
+
+    def leave_out(self, reason: Exception) -> None:
+        """End it for good; the search goes on without it."""
+        logger.warning("the search goes on without %s: %s", self, reason)
+        self._note_failure(reason)
+        self.left_out = True
+        self.kill()
+
+    def activity(self) -> HostActivity:
+        """Return what it does now."""
+        while self._recent and self._recent[0] < time.monotonic() - _MINUTE_S:
+            self._recent.popleft()
+        states = {
+            HostState.LEFT_OUT: self.left_out,
+            HostState.READY: self.ready,
+            HostState.LOST: self._lost,
+            HostState.OPENING: self._facts is not None,
+        }
+        failures, failure, failed_at = self._failures
+        return HostActivity(
+            node=self._facts.node if self._facts else "",
+            device=str(self._facts or ""),
+            state=next((state for state, holds in states.items() if holds), HostState.WAITING),
+            queue=self.load,
+            judged=self._verdicts,
+            per_minute=len(self._recent),
+            failures=failures,
+            last_failure=failure,
+            failed_at=failed_at,
+        )
+
+    def _note_failure(self, error: Exception) -> None:
+        self._failures = self._failures[0] + 1, str(error), time.time()
+
+    def __str__(self) -> str:
+        return f"the host on {self._facts.node} ({self._facts})" if self._facts else "a host"
+
     def call(self, method: str, *arguments: Any) -> Any:
         """Begin one call, and return Ray's reference to its answer."""
         return getattr(self._actor, method).remote(*arguments)
@@ -123,16 +168,21 @@ class RayHosts:
 
     Args:
         settings: where the cluster is, and how many hosts of which model it should give.
+        in_flight: candidates of the search at once, which the hosts share; 0 for `IN_FLIGHT` each.
 
     Raises:
         ConfigError: Ray is not installed, or there is no such cluster.
     """
 
-    def __init__(self, settings: EvaluationConfig) -> None:
+    def __init__(self, settings: EvaluationConfig, *, in_flight: int = 0) -> None:
+        self._address = settings.address
         self._ray = connect(settings.address)
         ((self.device, count),) = settings.devices.items()
-        self.hosts = [RayHost(self._ray, self.device) for _ in range(count)]
-        """Those that are not left out."""
+        self.in_flight = in_flight or IN_FLIGHT * count
+        """Candidates of the search at once."""
+        most = max(IN_FLIGHT, -(-self.in_flight // count))
+        self.hosts = [RayHost(self._ray, self.device, most=most) for _ in range(count)]
+        """All of them, those that are left out among them."""
         here = fingerprint(this_machine())
         self._expected: Fingerprint = {name: here[name] for name in ON_EVERY_MACHINE}
 
@@ -143,10 +193,16 @@ class RayHosts:
     def machine(self) -> Machine:
         """Wait for the first host, and return the machine that it sees."""
         calls = [host.call("facts") for host in self.hosts]
-        done, _ = self._ray.wait(calls, timeout=_SILENCE_S)
-        while not done:
-            logger.warning("waiting for a host: no node of the cluster has %s free", self.device)
+        with ended_by_ctrl_c():
             done, _ = self._ray.wait(calls, timeout=_SILENCE_S)
+            while not done:
+                logger.warning(
+                    "waiting for a host: no node of the cluster has %s free; `evokernel doctor --ray %s` says what "
+                    "they have",
+                    self.device,
+                    self._address,
+                )
+                done, _ = self._ray.wait(calls, timeout=_SILENCE_S)
         try:
             facts: HostFacts = self._ray.get(done[0])
         except self._ray.exceptions.RayError as error:
@@ -160,40 +216,37 @@ class RayHosts:
 
         Raises as `open_evaluator` does, and `HarnessError` where no host is fit.
         """
-        pool = _HostPool(self.hosts)
         keepers: list[asyncio.Task[None]] = []
         try:
-            first, run = await self._open_first(opening)
-            first.ready = True
-            further = opening.joining(run)
-            for host in self.hosts:
+            run = await self._open_first(opening)
+            further, pool = opening.joining(run), _HostPool(self.hosts)
+            for host in pool.left:
                 keepers.append(asyncio.create_task(pool.keep(host, further, self._expected)))
-            yield RayEvaluator(run.identity, pool, further, self._expected)
+            yield RayEvaluator(run.identity, pool, further, expected=self._expected, hosts=self.hosts)
         finally:
             for keeper in keepers:
                 keeper.cancel()
             await asyncio.gather(*keepers, return_exceptions=True)
             await self._close()
 
-    async def _open_first(self, opening: HostOpening) -> tuple[RayHost, Any]:
+    async def _open_first(self, opening: HostOpening) -> JoinedRun:
         """Open the run on one host, of those that are up."""
         while True:
-            facts = {asyncio.ensure_future(host.ask("facts")): host for host in self.hosts}
+            left = [host for host in self.hosts if not host.left_out]
+            facts = {asyncio.ensure_future(host.ask("facts")): host for host in left}
             done, late = await asyncio.wait(facts, return_when=asyncio.FIRST_COMPLETED)
             for call in late:
                 call.cancel()
             host = facts[done.pop()]
             try:
-                return host, await host.ask("open", opening, self._expected)
+                return await host.open(opening, self._expected)
             except HostLost as error:
                 logger.warning("a host was lost before the search began: %s", error)
                 await asyncio.sleep(_AGAIN_S)
             except HostMismatch as error:
-                if len(self.hosts) == 1:
+                if len(left) == 1:
                     raise
-                logger.warning("the search begins without a host: %s", error)
-                host.kill()
-                self.hosts.remove(host)
+                host.leave_out(error)
 
     async def _close(self) -> None:
         closing = [host.ask("close") for host in self.hosts if host.ready]
@@ -208,15 +261,16 @@ class _HostPool:
     """Hosts that can be asked."""
 
     def __init__(self, hosts: Collection[RayHost]) -> None:
-        self._left = list(hosts)
+        self.left = [host for host in hosts if not host.left_out]
+        """Those that may be asked."""
         self._changed = asyncio.Condition()
 
     @asynccontextmanager
     async def take(self, *, avoid: Collection[RayHost]) -> AsyncIterator[RayHost]:
         """Wait for a host with room; one of `avoid` comes last. Raises `HarnessError` where none is fit."""
         async with self._changed:
-            await self._changed.wait_for(lambda: not self._left or self._open())
-            if not self._left:
+            await self._changed.wait_for(lambda: not self.left or self._open())
+            if not self.left:
                 raise HarnessError("no host of the cluster is fit for this search; see the warnings before")
             host = min(self._open(), key=lambda each: (each in avoid, each.load))
             host.load += 1
@@ -227,7 +281,7 @@ class _HostPool:
             await self.tell()
 
     def _open(self) -> list[RayHost]:
-        return [host for host in self._left if host.ready and host.load < IN_FLIGHT]
+        return [host for host in self.left if host.ready and host.load < host.most]
 
     async def tell(self) -> None:
         """Wake those that wait for a host."""
@@ -240,14 +294,12 @@ class _HostPool:
             while host.ready:
                 await asyncio.sleep(_AGAIN_S)
             try:
-                await host.ask("open", opening, expected)
-                host.ready = True
+                await host.open(opening, expected)
             except HostLost:
                 await asyncio.sleep(_AGAIN_S)
             except EvokernelError as error:
-                logger.warning("the search goes on without a host: %s", error)
-                host.kill()
-                self._left.remove(host)
+                host.leave_out(error)
+                self.left.remove(host)
                 return
             finally:
                 await self.tell()
@@ -257,9 +309,16 @@ class RayEvaluator:
     """Judges candidates on the hosts of a cluster; see `evokernel.protocols.Evaluator`. `RayHosts.open` makes one."""
 
     def __init__(
-        self, identity: EvaluatorIdentity, pool: _HostPool, opening: HostOpening, expected: Fingerprint
+        self,
+        identity: EvaluatorIdentity,
+        pool: _HostPool,
+        opening: HostOpening,
+        *,
+        expected: Fingerprint,
+        hosts: Sequence[RayHost],
     ) -> None:
         self.identity = identity
+        self._hosts = hosts
         self._pool = pool
         self._opening = opening
         self._expected = expected
@@ -275,17 +334,18 @@ class RayEvaluator:
             async with self._pool.take(avoid=used) as host:
                 used.append(host)
                 try:
-                    found: Evaluation = await host.ask("evaluate", request, self._opening, self._expected)
-                    return found
-                except HostMismatch as error:  # Ray has started it anew on another node
-                    lost: HarnessError = error
-                except HostLost as error:
+                    return await host.judge(request, self._opening, self._expected)
+                except (HostLost, HostMismatch) as error:
                     lost = error
-                host.ready = False  # until it has opened again
             if len(used) > _ELSEWHERE:
                 raise HarnessError(f"{len(used)} hosts were lost while they judged {request.candidate.id}: {lost}")
-            logger.warning("a host was lost, and %s goes to another: %s", request.candidate.id, lost)
+
+    def host_activity(self) -> Sequence[HostActivity]:
+        """Return what each host does now."""
+        return [host.activity() for host in self._hosts]
 
 
 def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+    """Return an error of Ray in one line: its class and the cause that it names last."""
+    said = str(error).strip().partition("\n")[0].partition(" The task may")[0]
+    return f"{type(error).__name__}: {said.rpartition('unavailable: ')[2]}"

@@ -35,8 +35,15 @@ function islands() {
     rows.map(([name, row]) => [name, count(row.results), share(row.results ? row.correct / row.results : null), times(row.best_speedup)]));
 }
 
+function hosts() {
+  if (!status.hosts.length) return "";
+  const now = status.state === "running";
+  return table("Hosts of the cluster, as the session last saw them", [["host", ""], ["device", ""], ["state", ""], ["queue", "number"], ["judged", "number"], ["a minute", "number"], ["failures", "number"], ["last failure", "long"]],
+    status.hosts.map((row) => [row.node || "–", row.device || "–", now ? row.state : "–", now ? count(row.queue) : "–", count(row.judged), now ? count(row.per_minute) : "–", count(row.failures), row.last_failure || "–"]));
+}
+
 function drawEffort() {
-  const parts = [operators(), models(), pairs(), islands()].filter(Boolean);
+  const parts = [operators(), models(), pairs(), islands(), hosts()].filter(Boolean);
   return parts.length ? section("effort", "What was tried, and what it gave", "Right: the share of right candidates in what was proposed, unusable replies counted. Best gain: the highest speed-up of a right candidate over its parent, by search numbers.", parts) : null;
 }
 

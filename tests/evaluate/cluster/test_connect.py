@@ -3,7 +3,7 @@
 import pytest
 
 from evokernel.errors import ConfigError
-from evokernel.evaluate.cluster.ray_hosts import connect
+from evokernel.evaluate.cluster.connection import connect
 
 
 @pytest.mark.filterwarnings("ignore")  # Ray's own

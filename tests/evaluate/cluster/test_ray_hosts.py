@@ -4,25 +4,30 @@ import asyncio
 import os
 import secrets
 import signal
-from collections.abc import Iterator
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from archive.store import Store
 from evokernel.config.run import ConstraintsConfig, EvaluationConfig
+from evokernel.doctor.cluster import examine_cluster
+from evokernel.doctor.finding import FindingLevel
 from evokernel.errors import HarnessError
 from evokernel.evaluate.cluster.host import LocalOpening
 from evokernel.evaluate.cluster.ray_hosts import RayHosts
+from evokernel.protocols import has_hosts
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import EvaluationRequest, Fidelity, Status
+from evokernel.records.host_activity import HostActivity
 from evokernel.testing.evaluator import SETTINGS, kernel, write_task
-from tests.support.engine import toy_config, toy_search
-from tests.support.fakes import TOY, InstantEvaluator
-from tests.support.processes import descendants
-from tests.support.toy_host import ToyOpening
+from tests.support.fakes import TOY
+from tests.support.processes import descendants, take_orphans
+from tests.support.toy_host import Death, ToyOpening, send_deaths
 
 pytestmark = [
     pytest.mark.slow,
@@ -49,35 +54,32 @@ def hosts_of(address: str, count: int, **settings: Any) -> RayHosts:
     return RayHosts(EvaluationConfig(hosts="ray", address=address, devices={"CPU": count}, **settings))
 
 
-def steps_of(store: Store) -> list[tuple[Any, ...]]:
-    sql = (
-        "SELECT step, proposals.candidate, status FROM results JOIN proposals USING (step) "
-        "JOIN evaluations ON evaluations.seq = evaluation ORDER BY results.seq"
-    )
-    return [tuple(row) for row in store.database.rows(sql)]
+def test_doctor_lists_the_nodes(address: str) -> None:
+    (found,) = examine_cluster(address)
+    assert found.state is FindingLevel.OK, found
+    assert found.name.startswith(f"node {socket.gethostname()} ")
+    assert found.found.startswith("CPU: 3; ")
 
 
-def test_killed_hosts_change_nothing(address: str, tmp_path: Path):
-    found, config = [], toy_config(in_flight=1, budget={"evaluations": 20})
-    for name in ("local", "cluster"):
-        with Store.open(tmp_path / f"{name}.db", write=True) as store:
-            opening = ToyOpening(tmp_path, of=4, times=1)
-            evaluator = InstantEvaluator() if name == "local" else hosts_of(address, 2).open(opening)
-            asyncio.run(toy_search(store, config, evaluator).run())
-            found.append(steps_of(store))
-    assert found[0] == found[1]
-    assert len(found[0]) == 20
-    assert len(list(tmp_path.glob("*.[0-9]*"))) >= 2, "no host was killed"
+def test_killed_hosts_and_nodes_change_nothing() -> None:
+    command = [sys.executable, str(ROOT / "benchmarks" / "cluster.py"), "kills", "--points", "3"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "none lost, none twice" in done.stdout, done.stdout + done.stderr
 
 
 def test_a_candidate_that_three_hosts_were_lost_on_is_our_fault(address: str, tmp_path: Path):
-    async def judge() -> None:
-        async with hosts_of(address, 3).open(ToyOpening(tmp_path, of=1, times=9)) as evaluator:
-            await evaluator.evaluate(EvaluationRequest(Candidate(TOY, "cpp"), "p", Fidelity.QUICK))
+    async def judge() -> Sequence[HostActivity]:
+        async with hosts_of(address, 3).open(ToyOpening(tmp_path)) as evaluator:
+            send_deaths(tmp_path, [Death()] * 4)
+            with pytest.raises(HarnessError, match="3 hosts were lost"):
+                await evaluator.evaluate(EvaluationRequest(Candidate(TOY, "cpp"), "p", Fidelity.QUICK))
+            assert has_hosts(evaluator)
+            return evaluator.host_activity()
 
-    with pytest.raises(HarnessError, match="3 hosts were lost"):
-        asyncio.run(judge())
-    assert len(list(tmp_path.iterdir())) == 3
+    hosts = asyncio.run(judge())
+    assert [(host.queue, host.judged, host.failures) for host in hosts] == [(0, 0, 1)] * 3
+    assert all(host.node and "Actor" in host.last_failure for host in hosts)
+    assert len(list(tmp_path.glob("taken.*"))) == 3
 
 
 def test_a_host_judges_as_a_machine_does_and_joins_again_after_its_death(address: str, tmp_path: Path):
@@ -95,7 +97,11 @@ def test_a_host_judges_as_a_machine_does_and_joins_again_after_its_death(address
             again = await evaluator.evaluate(request)
         return [first, again, descendants() - before]
 
-    first, again, left = asyncio.run(judge())
+    take_orphans(True)  # what outlives a killed host
+    try:
+        first, again, left = asyncio.run(judge())
+    finally:
+        take_orphans(False)
     assert (first.status, again.status) == (Status.OK, Status.OK), again.feedback
     assert first.key == again.key
     assert not left
