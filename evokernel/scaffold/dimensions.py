@@ -102,7 +102,10 @@ def _groups(
 
 
 def _unit(subject: UserOperation, example: Shapes, group: tuple[Axis, ...], extent: int) -> int:
-    """Return the smallest divisor of the extent that the axes can grow by, or 0 where they must stay."""
+    """Return the smallest divisor of the extent that the axes can grow and shrink by, or 0 where they must stay.
+
+    What is cut to the size of another tensor, as a mask for the longest sequence is, can grow alone and not shrink.
+    """
     if not runs(subject, _changed(example, group, 2 * extent)) and not runs(
         subject, _changed(example, group, extent + 1)
     ):
@@ -111,7 +114,7 @@ def _unit(subject: UserOperation, example: Shapes, group: tuple[Axis, ...], exte
     for unit in divisors:
         grown = (extent // unit + 1, extent // unit + 2)
         if all(runs(subject, _changed(example, group, unit * count)) for count in grown):
-            return unit
+            return unit if runs(subject, _changed(example, group, max(extent - unit, unit))) else 0
     return 0
 
 

@@ -20,6 +20,7 @@ from evokernel.scaffold.config_schema import MODELINE, SCHEMA_FILE, schema_text
 from evokernel.scaffold.dimensions import Layout, derive_layout, shapes_at
 from evokernel.scaffold.example_text import parse_inputs
 from evokernel.scaffold.index_bounds import find_bounds
+from evokernel.scaffold.parameter_gradients import useless_apart
 from evokernel.scaffold.project_precision import project_precision, tensor_dtypes
 from evokernel.scaffold.seed import OperationTask, Seed, make_seeds
 from evokernel.scaffold.sizes import FIRST, SECOND, NotGeneral, SymbolicSizes
@@ -134,6 +135,8 @@ def init_project(
     """
     subject = changes_apart(state_apart(find_subject(path, name=name, inputs=inputs, example_inputs=example_inputs)))
     layout, devices = derive_layout(subject), settings.devices
+    if (counting := useless_apart(subject, layout)) is not subject:
+        subject, layout = counting, derive_layout(counting)
     ranges = find_bounds(subject, layout)
 
     def own(device: str) -> list[Dims]:
@@ -324,6 +327,8 @@ def _remarks(subject: UserOperation, plans: Mapping[str, WorkloadDraft]) -> list
     made = [f"{' and '.join(cut)} workloads are smaller than your sizes, which would take long"] * bool(cut)
     if subject.in_place:
         made.append(f"{subject.name} changes {' and '.join(subject.in_place)} in place, and so do kernels")
+    if subject.zeros:
+        made.append(f"{', '.join(subject.zeros)} do not count in the results: no inputs, and kernels leave them out")
     if subject.construct and subject.target.training and subject.kept:
         made.append(f"{subject.name} is in training mode; each call starts with its buffers as the file makes them")
     return made
