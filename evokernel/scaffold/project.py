@@ -37,6 +37,9 @@ _ENDS: Mapping[str, str] = {"cpp": ".cpp", "triton": "_triton.py", "cuda": ".cu.
 _TRIED_WITHOUT_GPU_BYTES = 1 << 19
 """Size of the tensors that GPU workloads are tried with on a processor."""
 
+_TRIED_WITHOUT_GPU_FLOPS = 50_000_000
+"""Operations of such a workload: it is computed a hundred times, in fp64 too."""
+
 _FEWER = (("wide",), ("wide", "offset"), ("wide", "offset", "needles"))
 """Distributions that are left out, in this order, where a task's values depend on each other."""
 
@@ -362,8 +365,11 @@ def _admission(task: Task, *, times: int = 1) -> tuple[str, str]:
 def _shrunk(task: Task) -> Task:
     """Return a task for GPUs with a search workload that a processor can try."""
     ((device, workloads),) = task.workloads.items()
-    sizes = dict(workloads.search[0].sizes)
-    while task.bytes_at(Workload("small", sizes)) > _TRIED_WITHOUT_GPU_BYTES and max(sizes.values(), default=0) > 1:
-        sizes[max(sizes, key=lambda name: sizes[name])] //= 2
-    small = replace(workloads, search=(Workload("small", sizes),))
-    return replace(task, workloads={device: small})
+    sizes, small = dict(workloads.search[0].sizes), Workload("small", workloads.search[0].sizes)
+    while task.bytes_at(small) > _TRIED_WITHOUT_GPU_BYTES or task.flops_at(small) > _TRIED_WITHOUT_GPU_FLOPS:
+        wide = [name for name, size in sizes.items() if size // 2 >= max(workloads.probe.get(name, (1, 1))[0], 1)]
+        if not wide:
+            break
+        sizes[max(wide, key=lambda name: sizes[name])] //= 2
+        small = Workload("small", dict(sizes))
+    return replace(task, workloads={device: replace(workloads, search=(small,))})

@@ -172,6 +172,6 @@ def test_parameters_that_do_not_count_are_no_inputs(tmp_path: Path) -> None:
     found = useless_apart(subject, derive_layout(subject))
     assert set(found.zeros) == {"linear.bias", "unused", "shift"}
     assert list(found.inputs) == ["x", "linear_weight"]
-    assert 'torch.zeros((9,), dtype=x.dtype, device=x.device)' in call_text(found)
+    assert "torch.zeros((9,), dtype=x.dtype, device=x.device)" in call_text(found)
     inputs = {name: each.double() for name, each in found.inputs.items()}
     assert torch.allclose(found.call(inputs).detach(), subject.target.double()(inputs["x"]).detach())

@@ -34,7 +34,7 @@ def own_rules() -> Iterator[None]:
         mock.patch.dict(lowering.lowerings),
         mock.patch.dict(lowering._maybe_layout_constraints, {operation: None}),
         mock.patch.dict(op_implementations_dict),
-        mock.patch.object(lowering, "should_fallback_max_pool_with_indices", lambda *_, **__: False),
+        mock.patch.object(lowering, "should_fallback_max_pool_with_indices", return_value=False),
         mock.patch.dict(_aten.max_pool1d.default.py_kernels, {_COMPOSITE: max_pool_1d}),
     ):
         del op_implementations_dict[operation]
