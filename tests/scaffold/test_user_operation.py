@@ -175,3 +175,16 @@ def test_parameters_that_do_not_count_are_no_inputs(tmp_path: Path) -> None:
     assert "torch.zeros((9,), dtype=x.dtype, device=x.device)" in call_text(found)
     inputs = {name: each.double() for name, each in found.inputs.items()}
     assert torch.allclose(found.call(inputs).detach(), subject.target.double()(inputs["x"]).detach())
+
+
+def test_a_module_that_remembers_a_call_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "memory.py"
+    lines = [
+        "class Memory(nn.Module):",
+        "    def forward(self, x):",
+        "        self.last = x * 2",
+        "        return self.last",
+    ]
+    path.write_text("\n".join(["from torch import nn", *lines]), encoding="utf-8")
+    with pytest.raises(TaskError, match=r"for the next \(last\).*as an argument of forward"):
+        state_apart(find_subject(path, inputs="x: 8x6"))
