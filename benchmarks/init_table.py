@@ -4,17 +4,23 @@ Needs no GPU: GPU seeds are compiled for sm_90, and their results compared in Tr
 
     python benchmarks/init_table.py                                # the functions of own_functions.py
     python benchmarks/init_table.py --names attention,sort_rows
-    python benchmarks/init_table.py --kernelbench FOLDER --first 5 # a checkout: 5 problems of each of the levels 1 to 3
+    python benchmarks/init_table.py --kernelbench FOLDER --count 40 --record rows.jsonl
+
+The last takes problems of a checkout, drawn from the levels 1 to 3, and goes on where a file of rows ends.
+With `--program-only` Inductor's program is written, and neither compiled nor compared.
 """
 
 import argparse
 import json
+import random
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,29 +36,46 @@ def functions(names: str) -> Iterator[tuple[str, list[str]]]:
             yield name, [str(OWN), name, inputs]
 
 
-def problems(checkout: Path, first: int) -> Iterator[tuple[str, list[str]]]:
-    """Yield label and `--one` arguments of the first problems of each level."""
+def problems(checkout: Path, count: int) -> Iterator[tuple[str, list[str]]]:
+    """Yield label and `--one` arguments of problems in a random order that is always the same."""
+    found = []
     for level in _LEVELS:
         folder = checkout / "KernelBench" / f"level{level}"
-        found = {int(number[0]): path for path in folder.glob("*.py") if (number := _NUMBER.match(path.name))}
-        for place in sorted(found)[:first]:
-            yield f"{level}/{found[place].stem}", [str(found[place]), "", ""]
+        numbered = {int(number[0]): path for path in folder.glob("*.py") if (number := _NUMBER.match(path.name))}
+        found += [(f"{level}/{numbered[place].stem}", [str(numbered[place]), "", ""]) for place in sorted(numbered)]
+    random.Random(0).shuffle(found)
+    yield from found[:count]
 
 
-def one(file: str, name: str, inputs: str) -> dict[str, Any]:
-    """Run `init` on one function; return what a row of the table says."""
+def program_only(file: Path) -> str:
+    """Return the reason why Inductor writes no program for a task, or nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder) / "answer.json"
+        module = "evokernel.scaffold.inductor.program_process"
+        subprocess.run([sys.executable, "-m", module, str(file), "cuda", str(answer)], capture_output=True, check=False)
+        return str(json.loads(answer.read_text()).get("reason", "")) if answer.is_file() else "its process failed"
+
+
+def one(file: str, name: str, inputs: str, *, written: bool) -> dict[str, Any]:
+    """Run `init` on one function; return what a row of the table says. `written`: write Inductor's program only."""
     from evokernel.errors import EvokernelError
     from evokernel.scaffold.inductor.trace_sizes import check_workloads
-    from evokernel.scaffold.project import init_project
+    from evokernel.scaffold.project import ProjectSettings, init_project
     from evokernel.scaffold.seed import check_seed
+
+    settings = ProjectSettings(kernel=(lambda *_: "") if written else None)
 
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as out:
         try:
-            project = init_project(Path(file), name=name, inputs=inputs, out=Path(out))
+            project = init_project(Path(file), name=name, inputs=inputs, out=Path(out), settings=settings)
         except EvokernelError as error:
             return {"accepted": "no", "why": str(error)}
         row: dict[str, Any] = {"accepted": "unfit" if project.unfit else "yes", "why": project.unfit}
         for seed in project.seeds:
+            if written and seed.language == "triton":
+                row["triton"] = "-" if (why := program_only(project.files[0])) else "written"
+                row["why"] += f" triton: {why}." if why else ""
+                continue
             text = seed.file.read_text()
             kind = "inductor" if seed.language == "triton" else "loops"
             row[seed.language] = "-" if seed.why else kind
@@ -70,34 +93,53 @@ def one(file: str, name: str, inputs: str) -> dict[str, Any]:
         return row
 
 
+def print_level(level: int, rows: Sequence[dict[str, Any]]) -> None:
+    """Print the counts of a level of KernelBench."""
+    admitted = sum(row.get("accepted") == "yes" for row in rows)
+    kinds = Counter(row.get("triton", "-") for row in rows)
+    median = statistics.median(row["s"] for row in rows) if rows else 0.0
+    print(f"level {level}: {len(rows)} tried, {admitted} admitted, GPU seeds {dict(kinds)}, median {median:.0f} s")
+
+
 def main() -> None:
     """Print one row for each function, then the counts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--names", default="", help="functions of own_functions.py, separated by commas")
     parser.add_argument("--kernelbench", type=Path, help="checkout of KernelBench")
-    parser.add_argument("--first", type=int, default=3, help="problems of each level")
+    parser.add_argument("--count", type=int, default=250, help="problems to draw")
+    parser.add_argument("--record", type=Path, help="file that rows are appended to; its problems are not tried again")
+    parser.add_argument("--program-only", action="store_true", help="write Inductor's program, and do not compile it")
     parser.add_argument("--limit-s", type=float, default=300.0, help="longest time of one `init`")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
-        print(json.dumps(one(*arguments.one)))
+        print(json.dumps(one(*arguments.one, written=arguments.program_only)))
         return
-    chosen = problems(arguments.kernelbench, arguments.first) if arguments.kernelbench else functions(arguments.names)
+    chosen = problems(arguments.kernelbench, arguments.count) if arguments.kernelbench else functions(arguments.names)
     columns = ("accepted", "cpp", "cpp odd", "triton", "triton odd")
     print("| function | " + " | ".join(columns) + " | s | why not |\n|" + "--|" * (len(columns) + 3))
-    rows = []
+    there = arguments.record.read_text().splitlines() if arguments.record and arguments.record.exists() else []
+    rows = [json.loads(line) for line in there]
+    tried = {row["function"] for row in rows}
     for label, each in chosen:
+        if label in tried:
+            continue
         begin = time.monotonic()
-        argv = [sys.executable, __file__, "--one", *each]
+        argv = [sys.executable, __file__, *["--program-only"] * arguments.program_only, "--one", *each]
         try:
             done = subprocess.run(argv, capture_output=True, text=True, timeout=arguments.limit_s, check=False)
             row = json.loads(done.stdout.splitlines()[-1]) if done.stdout else {"why": done.stderr[-200:]}
         except subprocess.TimeoutExpired:
             row = {"why": "took too long"}
-        rows.append(row)
+        rows.append({"function": label, "s": time.monotonic() - begin, **row})
+        if arguments.record:
+            with arguments.record.open("a") as record:
+                record.write(json.dumps(rows[-1]) + "\n")
         why = " ".join(str(row.get("why", "")).split()).replace("|", "/")[:200]
         cells = [str(row.get(column) or "-")[:60] for column in columns]
-        print(f"| {label} | {' | '.join(cells)} | {time.monotonic() - begin:.0f} | {why} |", flush=True)
+        print(f"| {label} | {' | '.join(cells)} | {rows[-1]['s']:.0f} | {why} |", flush=True)
+    for level in _LEVELS if arguments.kernelbench else ():
+        print_level(level, [row for row in rows if row["function"].startswith(f"{level}/")])
     counts = {column: sum(row.get(column, "-") not in ("-", "", "no") for row in rows) for column in columns}
     right = {column: sum(row.get(column) == "right" for row in rows) for column in columns if column.endswith("odd")}
     print(f"{len(rows)} functions; accepted or with a seed: {counts}; right on odd sizes: {right}")

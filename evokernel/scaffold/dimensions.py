@@ -16,6 +16,13 @@ from evokernel.source.expressions import evaluate
 Shapes = Mapping[str, tuple[int, ...]]
 Axis = tuple[str, int]
 _MOST_TOGETHER = 6
+"""Axes that are tried together, but for all of an extent."""
+_MOST_COMBINED = 9
+"""Axes of one extent of which all sets are tried."""
+_MOST_AXES = 24
+"""Axes of one extent above which only those of arguments are tried."""
+_MOST_REMOVED = 6
+"""Sizes of which all sets are tried as constants."""
 _BY_RANK = {1: ("N",), 2: ("M", "N"), 3: ("B", "M", "N"), 4: ("B", "C", "H", "W")}
 _MORE_NAMES = ("K", "L", "P", "Q", "S", "T", "U", "V", "D", "E", "F", "G", "R", "X", "Y", "Z")
 
@@ -64,10 +71,15 @@ def derive_layout(subject: UserOperation) -> Layout:
     example = {name: tuple(tensor.shape) for name, tensor in subject.inputs.items()}
     result = outputs_of(subject, example)
     found: list[tuple[tuple[Axis, ...], int]] = []
-    for extent, axes in _classes(example).items():
+    for extent, axes in _classes(subject, example).items():
         for group, unit in _groups(subject, example, axes, extent):
-            if runs(subject, _with(example, [*found, (group, unit)], FIRST)):
+            if len(found) < len(FIRST) and runs(subject, _with(example, [*found, (group, unit)], FIRST)):
                 found.append((group, unit))
+    if len(found) > _MOST_REMOVED:  # too many to try all sets of them
+        general: list[tuple[tuple[Axis, ...], int]] = []
+        for each in found:
+            general += [each] * _is_general(subject, example, [*general, each], result)
+        found = general
     for removed in range(len(found) + 1):  # a size without a simple rule for the outputs stays constant
         for kept in combinations(found, len(found) - removed):
             with suppress(NotGeneral):
@@ -75,14 +87,30 @@ def derive_layout(subject: UserOperation) -> Layout:
     raise TaskError(f"the outputs of {subject.name} do not follow from the shapes of its inputs")
 
 
-def _classes(example: Shapes) -> dict[int, list[Axis]]:
-    """Return the axes by extent; those of 1 element are broadcast, and do not vary."""
+def _is_general(
+    subject: UserOperation, example: Shapes, found: Sequence[tuple[tuple[Axis, ...], int]], result: Sequence[Any]
+) -> bool:
+    """Say whether the outputs follow from the inputs by simple rules where these axes change."""
+    with suppress(NotGeneral):
+        return bool(_layout(subject, example, _named(found, example, result, subject), result))
+    return False
+
+
+def _classes(subject: UserOperation, example: Shapes) -> dict[int, list[Axis]]:
+    """Return the axes by extent; those of 1 element are broadcast, and do not vary.
+
+    Where many weights of a deep module share an extent, it is a constant to them: trying takes too long.
+    """
     classes: dict[int, list[Axis]] = {}
     for name, shape in example.items():
         for axis, extent in enumerate(shape):
             if extent > 1:
                 classes.setdefault(extent, []).append((name, axis))
-    return classes
+    weights = set(subject.parameters.values())
+    return {
+        extent: [axis for axis in axes if len(axes) <= _MOST_AXES or axis[0] not in weights]
+        for extent, axes in classes.items()
+    }
 
 
 def _groups(
@@ -91,9 +119,9 @@ def _groups(
     """Yield the smallest sets of equal axes that can change together, with the unit of their change."""
     left = list(axes)
     for size in range(1, len(axes) + 1):
-        if _MOST_TOGETHER < size < len(axes):
+        if _MOST_TOGETHER < size < len(left) or size > len(left):
             continue
-        for group in combinations(axes, size):
+        for group in _sets(left, size):
             if all(axis in left for axis in group):
                 unit = _unit(subject, example, group, extent)
                 if unit:
@@ -101,8 +129,19 @@ def _groups(
                     yield group, unit
 
 
+def _sets(axes: Sequence[Axis], size: int) -> Iterator[tuple[Axis, ...]]:
+    """Yield sets of axes; of many axes only neighbours, which go together mostly."""
+    if len(axes) <= _MOST_COMBINED:
+        yield from combinations(axes, size)
+    else:
+        yield from (tuple(axes[start : start + size]) for start in range(len(axes) - size + 1))
+
+
 def _unit(subject: UserOperation, example: Shapes, group: tuple[Axis, ...], extent: int) -> int:
-    """Return the smallest divisor of the extent that the axes can grow by, or 0 where they must stay."""
+    """Return the smallest divisor of the extent that the axes can grow and shrink by, or 0 where they must stay.
+
+    What is cut to the size of another tensor, as a mask for the longest sequence is, can grow alone and not shrink.
+    """
     if not runs(subject, _changed(example, group, 2 * extent)) and not runs(
         subject, _changed(example, group, extent + 1)
     ):
@@ -111,7 +150,7 @@ def _unit(subject: UserOperation, example: Shapes, group: tuple[Axis, ...], exte
     for unit in divisors:
         grown = (extent // unit + 1, extent // unit + 2)
         if all(runs(subject, _changed(example, group, unit * count)) for count in grown):
-            return unit
+            return unit if runs(subject, _changed(example, group, max(extent - unit, unit))) else 0
     return 0
 
 

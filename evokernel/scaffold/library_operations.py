@@ -4,12 +4,15 @@ Each rule holds for all sizes and keeps to pointwise operations, sums and indexe
 loops can write it and join it with the operations around.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import torch
 
 _aten = torch.ops.aten
+_WRITTEN_OUT = 25
+"""Elements of a window that Inductor writes out one by one; it gives larger ones that overlap to a library."""
 
 
 def _ranks(x: torch.Tensor, *, descending: bool) -> torch.Tensor:
@@ -86,6 +89,51 @@ def _whole_median(x: torch.Tensor) -> torch.Tensor:
     return _median(x.reshape(-1), 0)[0]
 
 
+def _average_pool(
+    x: torch.Tensor,
+    window: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Any:
+    """Average over windows that overlap and are too large to be written out; compilers have rules for the others."""
+    count = len(window)
+    taps, steps, edges = (_each_axis(values, count) for values in (window, stride or window, padding))
+    if prod(taps) <= _WRITTEN_OUT or taps == steps or ceil_mode:
+        return NotImplemented
+    around = [edge for each in reversed(edges) for edge in (each, each)]
+
+    def total(each: torch.Tensor) -> torch.Tensor:
+        made = torch.constant_pad_nd(each, around, 0)
+        for axis in range(count):
+            made = made.unfold(x.ndim - count + axis, taps[axis], steps[axis])
+        return made.sum([*range(-count, 0)])
+
+    if divisor_override or count_include_pad or not any(edges):
+        return total(x) / (divisor_override or prod(taps))
+    return total(x) / total(torch.ones_like(x))
+
+
+def _each_axis(values: Sequence[int], count: int) -> list[int]:
+    return list(values) * count if len(values) == 1 else list(values)
+
+
+def max_pool_1d(
+    x: torch.Tensor,
+    window: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    ceil_mode: bool = False,
+) -> torch.Tensor:
+    """Largest elements of windows of one axis, by the rule for two axes: torch's own for one axis fixes its size."""
+    numbers = [[first, *values] for first, values in ((1, window), (1, stride or window), (0, padding), (1, dilation))]
+    made: torch.Tensor = _aten.max_pool2d_with_indices(x.unsqueeze(-2), *numbers, ceil_mode)[0].squeeze(-2)
+    return made
+
+
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     _aten.sort.default: sort,
     _aten.sort.stable: _stable_sort,
@@ -93,5 +141,8 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     _aten.kthvalue.default: _kthvalue,
     _aten.median.dim: _median,
     _aten.median.default: _whole_median,
+    _aten.avg_pool1d.default: _average_pool,
+    _aten.avg_pool2d.default: _average_pool,
+    _aten.avg_pool3d.default: _average_pool,
 }
 """Rules by operation."""

@@ -21,6 +21,7 @@ from evokernel.scaffold.config_schema import MODELINE, SCHEMA_FILE, schema_text
 from evokernel.scaffold.dimensions import Layout, derive_layout, shapes_at
 from evokernel.scaffold.example_text import parse_inputs
 from evokernel.scaffold.index_bounds import find_bounds
+from evokernel.scaffold.parameter_gradients import useless_apart
 from evokernel.scaffold.project_precision import project_precision, tensor_dtypes
 from evokernel.scaffold.seed import OperationTask, Seed, make_seeds
 from evokernel.scaffold.sizes import FIRST, SECOND, NotGeneral, SymbolicSizes
@@ -36,6 +37,9 @@ from evokernel.tasks import load_task
 _ENDS: Mapping[str, str] = {"cpp": ".cpp", "triton": "_triton.py", "cuda": ".cu.py"}
 _TRIED_WITHOUT_GPU_BYTES = 1 << 19
 """Size of the tensors that GPU workloads are tried with on a processor."""
+
+_TRIED_WITHOUT_GPU_FLOPS = 50_000_000
+"""Operations of such a workload: it is computed a hundred times, in fp64 too."""
 
 _FEWER = (("wide",), ("wide", "offset"), ("wide", "offset", "needles"))
 """Distributions that are left out, in this order, where a task's values depend on each other."""
@@ -135,6 +139,8 @@ def init_project(
     """
     subject = changes_apart(state_apart(find_subject(path, name=name, inputs=inputs, example_inputs=example_inputs)))
     layout, devices = derive_layout(subject), settings.devices
+    if (counting := useless_apart(subject, layout)) is not subject:
+        subject, layout = counting, derive_layout(counting)
     ranges = find_bounds(subject, layout)
 
     def own(device: str) -> list[Dims]:
@@ -329,6 +335,8 @@ def _remarks(subject: UserOperation, plans: Mapping[str, WorkloadDraft]) -> list
     made = [f"{' and '.join(cut)} workloads are smaller than your sizes, which would take long"] * bool(cut)
     if subject.in_place:
         made.append(f"{subject.name} changes {' and '.join(subject.in_place)} in place, and so do kernels")
+    if subject.zeros:
+        made.append(f"{', '.join(subject.zeros)} do not count in the results: no inputs, and kernels leave them out")
     if subject.construct and subject.target.training and subject.kept:
         made.append(f"{subject.name} is in training mode; each call starts with its buffers as the file makes them")
     return made
@@ -362,8 +370,11 @@ def _admission(task: Task, *, times: int = 1) -> tuple[str, str]:
 def _shrunk(task: Task) -> Task:
     """Return a task for GPUs with a search workload that a processor can try."""
     ((device, workloads),) = task.workloads.items()
-    sizes = dict(workloads.search[0].sizes)
-    while task.bytes_at(Workload("small", sizes)) > _TRIED_WITHOUT_GPU_BYTES and max(sizes.values(), default=0) > 1:
-        sizes[max(sizes, key=lambda name: sizes[name])] //= 2
-    small = replace(workloads, search=(Workload("small", sizes),))
-    return replace(task, workloads={device: small})
+    sizes, small = dict(workloads.search[0].sizes), Workload("small", workloads.search[0].sizes)
+    while task.bytes_at(small) > _TRIED_WITHOUT_GPU_BYTES or task.flops_at(small) > _TRIED_WITHOUT_GPU_FLOPS:
+        wide = [name for name, size in sizes.items() if size // 2 >= max(workloads.probe.get(name, (1, 1))[0], 1)]
+        if not wide:
+            break
+        sizes[max(wide, key=lambda name: sizes[name])] //= 2
+        small = Workload("small", dict(sizes))
+    return replace(task, workloads={device: replace(workloads, search=(small,))})

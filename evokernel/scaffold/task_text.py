@@ -165,6 +165,9 @@ def call_text(subject: UserOperation) -> str:
             floating = subject.target.get_buffer(name).is_floating_point()
             like = subject.pattern if floating else f"{subject.pattern}.device"
             pairs += f'        "{name}": model.get_buffer("{name}").to({like}, copy=True),\n'
+        for name in subject.zeros:
+            shape, like = tuple(subject.target.get_parameter(name).shape), subject.pattern
+            pairs += f'        "{name}": torch.zeros({shape}, dtype={like}.dtype, device={like}.device),\n'
         before.append(f"weights = {{\n{pairs}    }}" if pairs else "weights: dict[str, torch.Tensor] = {}")
         more = f", {{{', '.join(f'{theirs!r}: {text}' for theirs, text in named.items())}}}" if named else ""
         call = f"functional_call(model, weights, ({', '.join(given)},){more})"

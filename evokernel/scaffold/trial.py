@@ -10,6 +10,7 @@ import torch
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
+    FakeTensor,
     FakeTensorMode,
 )
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -48,8 +49,19 @@ def without_data() -> Iterator[None]:
 
 
 def state_apart(subject: UserOperation) -> UserOperation:
-    """Return the operation with the buffers that a call changes kept apart: each call starts with those of the file."""
-    if (tried := _tried(subject)) is None:
+    """Return the operation with the buffers that a call changes kept apart: each call starts with those of the file.
+
+    Raises:
+        TaskError: a module keeps a tensor of one call for the next.
+    """
+    tried = _tried(subject)
+    for prefix, module in subject.target.named_modules() if subject.construct else ():
+        for name in (name for name, value in vars(module).items() if isinstance(value, FakeTensor)):
+            raise TaskError(
+                f"{subject.name} keeps a tensor of one call for the next ({f'{prefix}.{name}'.lstrip('.')}), and a "
+                "kernel sees one call alone. Take it as an argument of forward, and return its new value"
+            )
+    if tried is None:
         return subject
     inputs, _ = tried
     changed = {name for name in subject.parameters.values() if inputs[name]._version}

@@ -51,6 +51,8 @@ class UserOperation:
     """Buffers that are no inputs, by the module's own names: integers, and those that a call changes."""
     construct: str
     """Python text over `source` that makes the module; empty for a function."""
+    zeros: tuple[str, ...] = ()
+    """Parameters that do not count in the results, by the module's own names; they are 0 and no inputs."""
     in_place: tuple[str, ...] = ()
     """Inputs that a call changes; their new values are results, before those that it returns."""
     returned: tuple[int | None, ...] = ()
@@ -98,6 +100,9 @@ class UserOperation:
         for name in self.kept:
             value = self.target.get_buffer(name)
             weights[name] = value.to(like if value.is_floating_point() else like.device, copy=True)
+        for name in self.zeros:
+            shape = tuple(self.target.get_parameter(name).shape)
+            weights[name] = torch.zeros(shape, dtype=like.dtype, device=like.device)
         return functional_call(self.target, weights, given, named)
 
     @property
@@ -107,13 +112,21 @@ class UserOperation:
 
     def keeping(self, changed: Collection[str]) -> "UserOperation":
         """Return the operation with some parameters, named as in `inputs`, as buffers that are no inputs."""
-        apart = {theirs: ours for theirs, ours in self.parameters.items() if ours in changed}
+        return replace(self._without(changed), kept=(*self._theirs(changed), *self.kept))
+
+    def zeroing(self, useless: Collection[str]) -> "UserOperation":
+        """Return the operation with some parameters, named as in `inputs`, as zeros that are no inputs."""
+        return replace(self._without(useless), zeros=self._theirs(useless))
+
+    def _without(self, names: Collection[str]) -> "UserOperation":
         return replace(
             self,
-            inputs={name: each for name, each in self.inputs.items() if name not in changed},
-            parameters={theirs: ours for theirs, ours in self.parameters.items() if theirs not in apart},
-            kept=(*apart, *self.kept),
+            inputs={name: each for name, each in self.inputs.items() if name not in names},
+            parameters={theirs: ours for theirs, ours in self.parameters.items() if ours not in names},
         )
+
+    def _theirs(self, names: Collection[str]) -> tuple[str, ...]:
+        return tuple(theirs for theirs, ours in self.parameters.items() if ours in names)
 
 
 def find_subject(

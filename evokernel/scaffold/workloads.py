@@ -106,7 +106,7 @@ def plan_workloads(
     Own sizes above the limits are halved until they fit. `counts` are weights of the first of them; without any the
     first size counts twice.
     """
-    least = _least(subject, layout)
+    least = least_size(subject, layout)
     kept = [_cut(dims, cost, limits, least=least, most_us=limits.own_us) for dims in own]
     base = _grown(_cut(kept[0], cost, limits, least=least, most_us=limits.most_us), cost, limits)
     planned = _scaled(subject, layout, base, _SEARCH, odd=False, least=least)
@@ -187,7 +187,7 @@ def _scaled(
     return made
 
 
-def _least(subject: UserOperation, layout: Layout) -> int:
+def least_size(subject: UserOperation, layout: Layout) -> int:
     """Return the smallest size with finite results, or with any results where none are finite."""
     for data in (True, False):
         for least in _LEAST:

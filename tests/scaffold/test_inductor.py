@@ -20,6 +20,7 @@ RIGHT = "Triton's interpreter gives the reference's results"
 TOO_LONG = "Triton's interpreter took too long"
 """On a busy machine; a wrong program is refused in any case."""
 HEAD = """\
+import warnings
 import torch
 import torch.nn.functional as F
 from evokernel.task import Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
@@ -106,6 +107,21 @@ FUNCTIONS = {
         ", ".join(f'Tensor("{name}", {MATRIX}{kind}, role=Role.OUTPUT)' for name, kind in KINDS),
     ),
     "argmax": ("def reference(x, **_):\n    return x.argmax(1)", "R C", X, OUT.format('("R",), dtype="int64"')),
+    "a module with a number of its own, a warning and statistics that it updates": (
+        "class Model(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.norm, self.scale = torch.nn.BatchNorm1d(9, affine=False), 0.37\n"
+        "    def forward(self, x):\n"
+        "        if x.shape[0] != 9:\n"
+        "            warnings.warn('not 9 rows')\n"
+        "        return self.norm(x) * self.scale\n"
+        "model = Model()\n"
+        "def reference(x, **_):\n"
+        "    kept = {key: each.to(x.device, copy=True) for key, each in model.named_buffers()}\n"
+        "    return torch.func.functional_call(model, kept, (x,))",
+        *("R", 'Tensor("x", ("R", 9))', OUT.format('("R", 9)')),
+    ),
     "a product of batches": (
         "def reference(a, b, **_):\n    return torch.relu(a @ b)",
         *("M N K", 'Tensor("a", (3, "M", "K")), Tensor("b", (3, "K", "N"))', OUT.format('(3, "M", "N")')),
@@ -151,6 +167,12 @@ LIBRARY = {
         "def reference(x, w, **_):\n    return torch.softmax(F.conv3d(x, w, stride=(1, 2, 1)), 1)",
         "B D",
         *_of("x w", '"B", 3, "D + 1", 7, 6; 9, 3, 2, 3, 2', '"B", 9, "D", 3, 5'),
+    ),
+    "large windows": (
+        "def reference(x, **_):\n"
+        "    return F.max_pool1d(x, 27, 2, 13), F.avg_pool2d(x, (1, 27), (1, 2), (0, 13), count_include_pad=False)",
+        "B L",
+        *_of("x", '"B", 3, "2 * L"', '"B", 3, "L"; "B", 3, "L"'),
     ),
     "sorted": (
         "def reference(x, **_):\n    return x.sort(0, descending=True)[0] * 2",

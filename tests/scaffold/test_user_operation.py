@@ -8,6 +8,8 @@ import torch
 from evokernel.errors import TaskError
 from evokernel.scaffold.dimensions import derive_layout
 from evokernel.scaffold.example_text import parse_inputs
+from evokernel.scaffold.parameter_gradients import useless_apart
+from evokernel.scaffold.task_text import call_text
 from evokernel.scaffold.trial import state_apart
 from evokernel.scaffold.user_operation import find_subject
 
@@ -142,3 +144,47 @@ def test_modules_keep_their_mode_and_running_statistics_are_no_inputs(tmp_path: 
     assert subject.target.training
     assert set(subject.kept) == {"0.running_mean", "0.running_var", "0.num_batches_tracked"}
     assert subject.parameters == {"0.weight": "p0_weight", "0.bias": "p0_bias"}
+
+
+def test_a_size_that_can_only_grow_alone_goes_with_those_that_cut_it(tmp_path: Path) -> None:
+    path = tmp_path / "cut.py"
+    path.write_text("def f(x, mask):\n    return (x @ x.T) * mask[: x.shape[0], : x.shape[0]]\n")
+    layout = derive_layout(find_subject(path, inputs="x: 6x5, mask: 6x6"))
+    (rows,) = {extent for extent in (layout.inputs["x"][0], *layout.inputs["mask"])}
+    assert rows in layout.sizes.names
+    assert layout.inputs["x"][1] not in (rows, 5)
+
+
+def test_parameters_that_do_not_count_are_no_inputs(tmp_path: Path) -> None:
+    path = tmp_path / "centred.py"
+    lines = [
+        "class Centred(nn.Module):",
+        "    def __init__(self):",
+        "        super().__init__()",
+        "        self.linear, self.unused = nn.Linear(6, 9), nn.Parameter(torch.ones(3))",
+        "        self.shift = nn.Parameter(torch.ones(1))",
+        "    def forward(self, x):",
+        "        y = self.linear(x) + self.shift",
+        "        return (y - y.mean(0)).relu()",
+    ]
+    path.write_text("\n".join(["import torch", "from torch import nn", *lines]), encoding="utf-8")
+    subject = find_subject(path, inputs="x: 8x6")
+    found = useless_apart(subject, derive_layout(subject))
+    assert set(found.zeros) == {"linear.bias", "unused", "shift"}
+    assert list(found.inputs) == ["x", "linear_weight"]
+    assert "torch.zeros((9,), dtype=x.dtype, device=x.device)" in call_text(found)
+    inputs = {name: each.double() for name, each in found.inputs.items()}
+    assert torch.allclose(found.call(inputs).detach(), subject.target.double()(inputs["x"]).detach())
+
+
+def test_a_module_that_remembers_a_call_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "memory.py"
+    lines = [
+        "class Memory(nn.Module):",
+        "    def forward(self, x):",
+        "        self.last = x * 2",
+        "        return self.last",
+    ]
+    path.write_text("\n".join(["from torch import nn", *lines]), encoding="utf-8")
+    with pytest.raises(TaskError, match=r"for the next \(last\).*as an argument of forward"):
+        state_apart(find_subject(path, inputs="x: 8x6"))

@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -102,7 +103,7 @@ class _Capture:
         self.arguments: list[Tensor | Scalar] = [*task.signature.tensors, *task.signature.scalars]
         self.texts: list[str] = []
         self.menus: list[TemplateSet] = []
-        self.order: list[GraphInput] = []
+        self.order: list[GraphInput | str] = []
         self.names: list[str] = []
         self.guards: list[Any] = []
         self.symbols: dict[Any, GraphInput] = {}
@@ -112,10 +113,7 @@ class _Capture:
         self.order, self.menus = [], []  # it may begin anew
         for node in module.graph.find_nodes(op="placeholder"):
             source = _spelled(node.meta["grapharg"].source)
-            found = self._input(source)
-            if found is None:
-                raise Unusable(f"the reference uses {source}, which is no argument of the kernel")
-            self.order.append(found)
+            self.order.append(self._input(source) or source)
         return compile_fx(module, inputs, decompositions=decompositions())
 
     def _input(self, source: str) -> GraphInput | None:
@@ -124,13 +122,24 @@ class _Capture:
 
     def inputs(self, known: Sequence[Dims]) -> dict[str, GraphInput]:
         """Return the inputs by name. A number that the compiler took for a constant must be one."""
-        given = [each.argument for each in self.order]
+        named = dict(zip(self.names, self.order, strict=True))
+        found = {name: each for name, each in named.items() if isinstance(each, GraphInput)}
+        for name, source in named.items():  # of statistics that a call updates, nothing may be read
+            if isinstance(source, str) and self._is_read(name):
+                raise Unusable(f"the reference uses {source}, which is no argument of the kernel")
+        given = [each.argument for each in found.values()]
         for argument in self.arguments:
             if not isinstance(argument, Scalar) or argument.dtype == "int64" or argument in given:
                 continue
             if len({dims[argument.name] for dims in known}) > 1:
                 raise Unusable(f"Inductor takes {argument.name!r}, which changes, for a constant")
-        return dict(zip(self.names, self.order, strict=True))
+        return found
+
+    def _is_read(self, name: str) -> bool:
+        """Say whether the program uses one of its inputs for more than checks on it."""
+        code, _, _ = self.texts[-1].partition("\ndef get_args")  # how to try it out
+        lines = [line for line in code.splitlines() if re.search(rf"\b{name}\b", line)]
+        return any(not re.match(r"\s*(?:assert_|del |[\w, ]+ = args$)", line) for line in lines)
 
     def take(self, graph: Any) -> None:
         """Keep the text of a graph in place of compiling it."""
@@ -179,6 +188,8 @@ def inductor_code(task: Task, sizes: TraceSizes, *, in_place: bool) -> InductorC
         with (
             own_rules(),
             config.patch(_SETTINGS),
+            torch._dynamo.config.patch(specialize_float=not _changing_floats(task)),
+            mock.patch.object(warnings, "warn", _no_warning),  # the tracer cannot trace it
             mock.patch.object(GraphLowering, "compile_to_module", lambda graph: capture.take(graph)),
         ):
             fake = _fake_tensors(task, sizes)
@@ -212,6 +223,15 @@ def _function(task: Task, *, in_place: bool) -> Callable[..., Any]:
         return () if in_place else tuple(results[name].contiguous() for name in outputs)
 
     return function
+
+
+def _changing_floats(task: Task) -> bool:
+    """Say whether a kernel gets numbers that are no sizes; those that a module keeps are constants otherwise."""
+    return any(scalar.dtype != "int64" for scalar in task.signature.scalars)
+
+
+def _no_warning(*_: Any, **__: Any) -> None:
+    """Stand in for `warnings.warn`."""
 
 
 def _tf32(task: Task) -> bool:

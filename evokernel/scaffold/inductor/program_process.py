@@ -11,6 +11,9 @@ from evokernel.scaffold.inductor.trace_sizes import trace_sizes
 from evokernel.task import Task
 from evokernel.tasks import load_task
 
+_EXPLAINED = "Explanation: "
+"""Begins the line of an error of torch's compiler that says what it met."""
+
 
 def made_program(task: Task) -> str:
     """Return the program for a task that is resolved for one device class. Raises `Unusable` where there is none."""
@@ -50,8 +53,11 @@ def main(task_spec: str, device_class: str, answer: str) -> None:
 def _one_line(error: BaseException) -> str:
     from evokernel.errors import EvokernelError
 
+    while (inner := getattr(error, "inner_exception", None)) is not None:  # torch's compiler wraps what it meets
+        error = inner
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[0] if lines else ""
+    said = [line.removeprefix(_EXPLAINED) for line in lines if line.startswith(_EXPLAINED)]
+    text = ": ".join([*lines[:1], *said[:1]])
     return text if isinstance(error, EvokernelError) else f"{type(error).__name__}: {text}"[:300]
 
 

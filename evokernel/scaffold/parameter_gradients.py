@@ -1,0 +1,87 @@
+"""Parameters of a module that do not count in its results, such as a bias that a norm takes out again."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from evokernel.scaffold.dimensions import Layout, shapes_at
+from evokernel.scaffold.user_operation import UserOperation
+from evokernel.scaffold.workloads import least_size
+
+_NO_SLOPE = 1e-8
+"""Largest gradient of a parameter that may not count, over the largest gradient of all inputs, in fp64."""
+_NO_CHANGE = 1e-9
+"""Largest change of the results where such a parameter is exchanged, over the largest result, in fp64."""
+_SPREADS = (1.0, 0.1, 5.0)
+"""Standard deviations of the inputs that are tried."""
+_ROOM = 5
+_MOST_ELEMENTS = 20_000_000
+"""Elements of the inputs above which nothing is tried: each try takes a pass forward and one back."""
+
+
+def useless_apart(subject: UserOperation, layout: Layout) -> UserOperation:
+    """Return the operation with parameters that do not count as zeros, so that they are no inputs of a kernel.
+
+    A judge could not tell a kernel that reads them from one that does not. They are found by trial on small inputs:
+    their gradient vanishes, and results stay as they are when zeros or random numbers take their place.
+    """
+    if not subject.parameters:
+        return subject
+    wide = subject.with_floats("float64")
+    useless = set(subject.parameters.values())
+    tried = 0
+    for inputs in _drawn(wide, layout):
+        try:
+            useless &= _without_slope(wide, inputs, useless)
+            result = _results(wide, inputs)
+            useless = {name for name in useless if _same(wide, inputs, name, result)}
+        except Exception:  # noqa: BLE001 - a user's function may raise anything; then nothing is known here
+            continue
+        tried += 1
+    return subject.zeroing(useless) if tried and useless else subject
+
+
+def _drawn(subject: UserOperation, layout: Layout) -> Iterator[dict[str, torch.Tensor]]:
+    least = 2 * least_size(subject, layout) + _ROOM
+    shapes = shapes_at(layout, {name: min(least, size) for name, size in layout.example.items()})
+    generator = torch.Generator().manual_seed(0)
+    for spread in _SPREADS:
+        inputs = subject.empty(shapes)
+        if sum(each.numel() for each in inputs.values()) > _MOST_ELEMENTS:
+            return
+        for each in inputs.values():
+            each.copy_(spread * torch.randn(each.shape, generator=generator) if each.is_floating_point() else each * 0)
+        yield inputs
+
+
+def _without_slope(subject: UserOperation, inputs: Mapping[str, torch.Tensor], names: set[str]) -> set[str]:
+    """Return those of the inputs named that results do not change with, as far as gradients tell."""
+    leaves = {
+        name: each.detach().requires_grad_() if each.is_floating_point() else each for name, each in inputs.items()
+    }
+    made = subject.call(leaves)
+    flat = [each for each in (made if isinstance(made, (tuple, list)) else (made,)) if each.requires_grad]
+    generator = torch.Generator().manual_seed(1)
+    weights = [torch.randn(each.shape, generator=generator, dtype=each.dtype) for each in flat]
+    wanted = {name: each for name, each in leaves.items() if each.requires_grad}
+    found = torch.autograd.grad(flat, list(wanted.values()), weights, allow_unused=True)
+    slopes = {name: 0.0 if each is None else float(each.abs().max()) for name, each in zip(wanted, found, strict=True)}
+    largest = max(slopes.values(), default=0.0)
+    return {name for name in names if slopes.get(name, 1.0) <= _NO_SLOPE * largest} if largest > 0 else set()
+
+
+def _same(subject: UserOperation, inputs: Mapping[str, torch.Tensor], name: str, expected: list[torch.Tensor]) -> bool:
+    """Say whether results stay as they are with other numbers in place of one input."""
+    others = (torch.zeros_like(inputs[name]), inputs[name] + torch.randn_like(inputs[name]))
+    return all(
+        bool(((result - due).abs().max() <= _NO_CHANGE * due.abs().max()).item())
+        for other in others
+        for result, due in zip(_results(subject, {**inputs, name: other}), expected, strict=True)
+    )
+
+
+def _results(subject: UserOperation, inputs: Mapping[str, torch.Tensor]) -> list[Any]:
+    with torch.no_grad():
+        made = subject.call(inputs)
+    return [each.double() for each in (made if isinstance(made, (tuple, list)) else (made,))]
