@@ -9,7 +9,7 @@ from evokernel.config.load import load_config
 from evokernel.engine.search_session import UNBEATEN
 from evokernel.tasks import load_task
 from tests.e2e.kill_and_resume import SHORT_CLOCKS
-from tests.e2e.test_evolve import evokernel
+from tests.e2e.test_evolve import evokernel, here
 
 pytestmark = pytest.mark.slow
 
@@ -32,6 +32,6 @@ def test_a_config_runs_as_it_is(config: Path, tmp_path: Path) -> None:
     done = evokernel("evolve", str(config), *chosen, cwd=tmp_path, timeout_s=600)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"budget of {budget} evaluations used" in done.stdout
-    best = json.loads(evokernel("best", store, "--json", cwd=tmp_path).stdout)
+    best = json.loads(here("best", store, "--json"))
     assert best["holdout"] == ("pending" if UNBEATEN in done.stdout else "passed"), done.stdout
     assert best["language"] == "cpp"

@@ -10,7 +10,7 @@ from archive.store import Store
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Status
 from evokernel.source.regions import read_regions
-from tests.e2e.test_evolve import TASK, evokernel
+from tests.e2e.test_evolve import TASK, evokernel, here
 from tests.support.skeletons import ROWS, SPLIT
 
 CONFIG = """
@@ -40,7 +40,7 @@ def test_a_search_grafts_regions_and_says_so(tmp_path: Path) -> None:
     assert grafted
     assert [fact.evaluation.status for fact in grafted] == [Status.OK] * len(grafted)
     child = grafted[0].proposal
-    shown = json.loads(evokernel("show", child.candidate.id, "--store", "graft.db", "--json", cwd=tmp_path).stdout)
+    shown = json.loads(here("show", child.candidate.id, "--store", str(tmp_path / "graft.db"), "--json"))
     assert shown["proposal"]["rationale"].startswith("graft: region")
     assert len(shown["proposal"]["parents"]) == 2
     assert {region.name for region in read_regions(shown["source"])} == {"dot", "store"}

@@ -36,10 +36,10 @@ def test_a_function_becomes_a_run_and_an_operator(here: Path, capsys: pytest.Cap
     x, shift = torch.randn(96, 64), torch.randn(64)
 
     async def cell() -> evokernel.Run:
-        return evokernel.evolve(shifted, x, shift, evaluations=3, **SHORT)
+        return evokernel.evolve(shifted, x, shift, evaluations=2, **SHORT)
 
     with asyncio.run(cell()) as run:
-        assert run.status().results == 3
+        assert run.status().results == 2
         shown = capsys.readouterr().out
         assert "new best" in shown
         assert f"best kernel {run.best().candidate.id}" in shown
@@ -51,20 +51,20 @@ def test_a_function_becomes_a_run_and_an_operator(here: Path, capsys: pytest.Cap
         assert (folder / "provenance.json").stat().st_mtime_ns == written
         path = run.facts.path
     assert path.parent.parent == Path("runs")
-    with evokernel.evolve(shifted, x, shift, evaluations=5, progress=False, **SHORT) as run:
-        assert (run.facts.path, run.status().results) == (path, 5)
+    with evokernel.evolve(shifted, x, shift, evaluations=3, progress=False, **SHORT) as run:
+        assert (run.facts.path, run.status().results) == (path, 3)
     assert capsys.readouterr().out == ""
     assert len([*Path("runs").iterdir()]) == 1
 
 
 @pytest.mark.slow
 def test_a_task_and_its_config_share_a_store(here: Path) -> None:
-    with evokernel.evolve(TASK, evaluations=2, progress=False, **SHORT) as run:
+    with evokernel.evolve(TASK, evaluations=1, progress=False, **SHORT) as run:
         assert run.facts.path == Path("runs/small_task/small_task.db")
-        assert run.status().results == 2
+        assert run.status().results == 1
     config = Path("runs/small_task/small_task.yaml")
-    with evokernel.evolve(config, evaluations=3, store="runs/small_task/small_task.db", progress=False, **SHORT) as run:
-        assert run.status().results == 3
+    with evokernel.evolve(config, evaluations=2, store="runs/small_task/small_task.db", progress=False, **SHORT) as run:
+        assert run.status().results == 2
     with pytest.raises(RunMismatch, match="seed"):
         evokernel.evolve(TASK, evaluations=3, progress=False, seed=7, **SHORT)
 
@@ -125,7 +125,7 @@ def test_a_notebook_defines_searches_and_judges(here: Path) -> None:
     cells = [
         "import torch\nimport evokernel\nSCALE = 0.5",
         "def halved(x):\n    return SCALE * x.abs()",
-        f"run = evokernel.evolve(halved, torch.randn(64, 48), evaluations=2, **{SHORT!r})\nrun.status().results",
+        f"run = evokernel.evolve(halved, torch.randn(64, 48), evaluations=1, **{SHORT!r})\nrun.status().results",
         f"with evokernel.Judge(halved, torch.randn(64, 48), **{SHORT!r}) as judge:\n"
         "    found = judge(run.candidate('seed').source)\nfound",
     ]
@@ -133,7 +133,7 @@ def test_a_notebook_defines_searches_and_judges(here: Path) -> None:
     quiet = ["--IPKernelApp.log_level=ERROR"]  # it warns of any port, also of one on loopback
     nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3", extra_arguments=quiet).execute()
     _, _, search, judged = ("".join(map(str, cell.outputs)) for cell in notebook.cells)
-    assert "'text/plain': '2'" in search
+    assert "'text/plain': '1'" in search
     assert "holds: " in search or UNBEATEN in search, "the progress is shown where the search was called"
     assert "ok at quick timing, worker mode: " in judged
     assert "Evaluation(" not in judged
