@@ -38,8 +38,10 @@ def useless_apart(subject: UserOperation, layout: Layout) -> UserOperation:
             useless = {name for name in useless if _same(wide, inputs, name, result)}
         except Exception:  # noqa: BLE001 - a user's function may raise anything; then nothing is known here
             continue
+        if not useless:
+            return subject
         tried += 1
-    return subject.zeroing(useless) if tried and useless else subject
+    return subject.zeroing(useless) if tried else subject
 
 
 def _drawn(subject: UserOperation, layout: Layout) -> Iterator[dict[str, torch.Tensor]]:

@@ -331,7 +331,7 @@ def _remarks(subject: UserOperation, plans: Mapping[str, WorkloadDraft]) -> list
     if subject.in_place:
         made.append(f"{subject.name} changes {' and '.join(subject.in_place)} in place, and so do kernels")
     if subject.zeros:
-        made.append(f"{', '.join(subject.zeros)} do not count in the results: no inputs, and kernels leave them out")
+        made.append(f"no effect on the results, so that kernels do not get them: {', '.join(subject.zeros)}")
     if subject.construct and subject.target.training and subject.kept:
         made.append(f"{subject.name} is in training mode; each call starts with its buffers as the file makes them")
     return made
