@@ -367,7 +367,8 @@ def _shrunk(task: Task) -> Task:
     ((device, workloads),) = task.workloads.items()
     sizes, small = dict(workloads.search[0].sizes), Workload("small", workloads.search[0].sizes)
     while task.bytes_at(small) > _TRIED_WITHOUT_GPU_BYTES or task.flops_at(small) > _TRIED_WITHOUT_GPU_FLOPS:
-        wide = [name for name, size in sizes.items() if size // 2 >= max(workloads.probe.get(name, (1, 1))[0], 1)]
+        least = {name: workloads.range_of(name, sizes)[0] if name in workloads.probe else 1 for name in sizes}
+        wide = [name for name, size in sizes.items() if size // 2 >= max(least[name], 1)]
         if not wide:
             break
         sizes[max(wide, key=lambda name: sizes[name])] //= 2
