@@ -24,9 +24,10 @@ def useless_apart(subject: UserOperation, layout: Layout) -> UserOperation:
     """Return the operation with parameters that do not count as zeros, so that they are no inputs of a kernel.
 
     A judge could not tell a kernel that reads them from one that does not. They are found by trial on small inputs:
-    their gradient vanishes, and results stay as they are when zeros or random numbers take their place.
+    their gradient vanishes, and results stay as they are when zeros or random numbers take their place. Beside integers
+    and masks nothing is tried: their values may decide what counts.
     """
-    if not subject.parameters:
+    if not subject.parameters or not all(each.is_floating_point() for each in subject.inputs.values()):
         return subject
     wide = subject.with_floats("float64")
     useless = set(subject.parameters.values())
@@ -38,8 +39,10 @@ def useless_apart(subject: UserOperation, layout: Layout) -> UserOperation:
             useless = {name for name in useless if _same(wide, inputs, name, result)}
         except Exception:  # noqa: BLE001 - a user's function may raise anything; then nothing is known here
             continue
+        if not useless:
+            return subject
         tried += 1
-    return subject.zeroing(useless) if tried and useless else subject
+    return subject.zeroing(useless) if tried else subject
 
 
 def _drawn(subject: UserOperation, layout: Layout) -> Iterator[dict[str, torch.Tensor]]:
@@ -51,24 +54,21 @@ def _drawn(subject: UserOperation, layout: Layout) -> Iterator[dict[str, torch.T
         if sum(each.numel() for each in inputs.values()) > _MOST_ELEMENTS:
             return
         for each in inputs.values():
-            each.copy_(spread * torch.randn(each.shape, generator=generator) if each.is_floating_point() else each * 0)
+            each.copy_(spread * torch.randn(each.shape, generator=generator))
         yield inputs
 
 
 def _without_slope(subject: UserOperation, inputs: Mapping[str, torch.Tensor], names: set[str]) -> set[str]:
     """Return those of the inputs named that results do not change with, as far as gradients tell."""
-    leaves = {
-        name: each.detach().requires_grad_() if each.is_floating_point() else each for name, each in inputs.items()
-    }
+    leaves = {name: each.detach().requires_grad_() for name, each in inputs.items()}
     made = subject.call(leaves)
     flat = [each for each in (made if isinstance(made, (tuple, list)) else (made,)) if each.requires_grad]
     generator = torch.Generator().manual_seed(1)
     weights = [torch.randn(each.shape, generator=generator, dtype=each.dtype) for each in flat]
-    wanted = {name: each for name, each in leaves.items() if each.requires_grad}
-    found = torch.autograd.grad(flat, list(wanted.values()), weights, allow_unused=True)
-    slopes = {name: 0.0 if each is None else float(each.abs().max()) for name, each in zip(wanted, found, strict=True)}
+    found = torch.autograd.grad(flat, list(leaves.values()), weights, allow_unused=True)
+    slopes = {name: 0.0 if each is None else float(each.abs().max()) for name, each in zip(leaves, found, strict=True)}
     largest = max(slopes.values(), default=0.0)
-    return {name for name in names if slopes.get(name, 1.0) <= _NO_SLOPE * largest} if largest > 0 else set()
+    return {name for name in names if slopes[name] <= _NO_SLOPE * largest} if largest > 0 else set()
 
 
 def _same(subject: UserOperation, inputs: Mapping[str, torch.Tensor], name: str, expected: list[torch.Tensor]) -> bool:

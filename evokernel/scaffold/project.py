@@ -336,7 +336,7 @@ def _remarks(subject: UserOperation, plans: Mapping[str, WorkloadDraft]) -> list
     if subject.in_place:
         made.append(f"{subject.name} changes {' and '.join(subject.in_place)} in place, and so do kernels")
     if subject.zeros:
-        made.append(f"{', '.join(subject.zeros)} do not count in the results: no inputs, and kernels leave them out")
+        made.append(f"no effect on the results, so that kernels do not get them: {', '.join(subject.zeros)}")
     if subject.construct and subject.target.training and subject.kept:
         made.append(f"{subject.name} is in training mode; each call starts with its buffers as the file makes them")
     return made
@@ -372,7 +372,8 @@ def _shrunk(task: Task) -> Task:
     ((device, workloads),) = task.workloads.items()
     sizes, small = dict(workloads.search[0].sizes), Workload("small", workloads.search[0].sizes)
     while task.bytes_at(small) > _TRIED_WITHOUT_GPU_BYTES or task.flops_at(small) > _TRIED_WITHOUT_GPU_FLOPS:
-        wide = [name for name, size in sizes.items() if size // 2 >= max(workloads.probe.get(name, (1, 1))[0], 1)]
+        least = {name: workloads.range_of(name, sizes)[0] if name in workloads.probe else 1 for name in sizes}
+        wide = [name for name, size in sizes.items() if size // 2 >= max(least[name], 1)]
         if not wide:
             break
         sizes[max(wide, key=lambda name: sizes[name])] //= 2
