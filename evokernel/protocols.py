@@ -7,6 +7,7 @@ from evokernel.records.build import BuildFailure, Built
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity
 from evokernel.records.events import Event
 from evokernel.records.fitness import Elite
+from evokernel.records.hidden_check import HiddenCheck
 from evokernel.records.llm import ModelCall, ModelCallResult, ModelRequest, Reply, Spending, StoredCall
 from evokernel.records.run import Progress
 from evokernel.records.step import Answer, Context, ContextNeed, OperatorKind, OperatorRecord, Prompt
@@ -76,6 +77,26 @@ class Evaluator(Protocol):
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
         """Return the verdict; a bad candidate is a verdict too."""
         ...
+
+
+class CheckEvaluator(Evaluator, Protocol):
+    """An evaluator that takes further hidden checks, with each request."""
+
+    async def admit(self, check: HiddenCheck) -> str:
+        """Return why a check is not fit for the task, or nothing. Raises `HarnessError`."""
+        ...
+
+    async def recheck(self, request: EvaluationRequest) -> Evaluation | None:
+        """Return the verdict on a candidate that fails one of the request's checks, else None; nothing is timed.
+
+        Raises `HarnessError`.
+        """
+        ...
+
+
+def takes_checks(evaluator: Evaluator) -> TypeGuard[CheckEvaluator]:
+    """Say whether an evaluator takes further hidden checks."""
+    return hasattr(evaluator, "admit") and hasattr(evaluator, "recheck")
 
 
 # ---------------------------------------------------------------------------------------------------- search

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ from evokernel.export.reference import reference_files
 from evokernel.export.torch_operator import over_torch, winners
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, Fidelity
+from evokernel.records.hidden_check import HiddenCheck
 from evokernel.records.timing import Speedup, combined_speedup
 from evokernel.report.documents import portrait_document
 from evokernel.report.lineage import CandidateDetails, portrait, story
@@ -99,12 +100,13 @@ def export(
     found, run = portrait(store, name), run_facts(store)
     candidate, config = found.stored.candidate, config_of(run)
     task = load_task(config.task).on(DEVICE_OF[candidate.language])
-    judgement = _judge_again(found, config)
+    checks = [each.check for each in store.added_checks()]
+    judgement = _judge_again(found, config, checks)
     if not judgement.ok:
         raise NotExported(f"{candidate.id} was not exported: {_complaint(judgement)}")
     judgements, left_out = {KERNEL: judgement}, dict[str, str]()
     for other in leaders(store, besides=candidate) if per_workload else ():
-        again = _judge_again(portrait(store, other), config)
+        again = _judge_again(portrait(store, other), config, checks)
         if again.ok:
             judgements[f"{KERNEL}_{other}"] = again
         else:
@@ -185,7 +187,7 @@ def _slower(judgements: Mapping[str, KernelVerdict], accept_from: float) -> str:
     )
 
 
-def _judge_again(found: CandidateDetails, config: RunConfig) -> KernelVerdict:
+def _judge_again(found: CandidateDetails, config: RunConfig, checks: Sequence[HiddenCheck]) -> KernelVerdict:
     return judge(
         found.stored.candidate,
         config.task,
@@ -194,6 +196,7 @@ def _judge_again(found: CandidateDetails, config: RunConfig) -> KernelVerdict:
         threads=config.threads,
         deterministic=config.constraints.deterministic,
         task_hash=found.evaluations[-1].evaluation.key.task_hash if found.evaluations else "",
+        checks=checks,
     )
 
 

@@ -19,6 +19,7 @@ from evokernel.evaluate.cluster.host import Host, HostFacts, HostMismatch, HostO
 from evokernel.evaluate.device.device_class import Machine, this_machine
 from evokernel.protocols import Evaluator
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity
+from evokernel.records.hidden_check import HiddenCheck
 
 logger = logging.getLogger(__name__)
 
@@ -270,21 +271,33 @@ class RayEvaluator:
         Raises:
             HarnessError: it was lost on three hosts, or a host failed by itself.
         """
+        found: Evaluation = await self._ask("evaluate", request, subject=request.candidate.id)
+        return found
+
+    async def admit(self, check: HiddenCheck) -> str:
+        """Return why a hidden check is not fit for the task, or nothing. Raises `HarnessError` as `evaluate` does."""
+        return str(await self._ask("admit", check, subject="a hidden check"))
+
+    async def recheck(self, request: EvaluationRequest) -> Evaluation | None:
+        """Return the verdict on a candidate that fails one of the request's checks, else None. Raises as `evaluate`."""
+        found: Evaluation | None = await self._ask("recheck", request, subject=request.candidate.id)
+        return found
+
+    async def _ask(self, method: str, asked: EvaluationRequest | HiddenCheck, *, subject: str) -> Any:
         used: list[RayHost] = []
         while True:
             async with self._pool.take(avoid=used) as host:
                 used.append(host)
                 try:
-                    found: Evaluation = await host.ask("evaluate", request, self._opening, self._expected)
-                    return found
+                    return await host.ask(method, asked, self._opening, self._expected)
                 except HostMismatch as error:  # Ray has started it anew on another node
                     lost: HarnessError = error
                 except HostLost as error:
                     lost = error
                 host.ready = False  # until it has opened again
             if len(used) > _ELSEWHERE:
-                raise HarnessError(f"{len(used)} hosts were lost while they judged {request.candidate.id}: {lost}")
-            logger.warning("a host was lost, and %s goes to another: %s", request.candidate.id, lost)
+                raise HarnessError(f"{len(used)} hosts were lost while they judged {subject}: {lost}")
+            logger.warning("a host was lost, and %s goes to another: %s", subject, lost)
 
 
 def _first_line(error: Exception) -> str:

@@ -35,8 +35,17 @@ function islands() {
     rows.map(([name, row]) => [name, count(row.results), share(row.results ? row.correct / row.results : null), times(row.best_speedup)]));
 }
 
+function hiddenChecks() {
+  if (!status.hidden_checks.length) return "";
+  const sizes = (each) => Object.entries(each.sizes).map(([name, size]) => `${name}=${size}`).join(" ");
+  const contents = (each) => Object.entries(each.contents).map(([name, parts]) => `${name}: ${parts.join(", ")}`).join("; ");
+  return table("Hidden checks that were added, each in force for all later kernels", [["sizes", ""], ["contents", ""], ["why", "long"], ["added by", ""], ["broke", ""]],
+    status.hidden_checks.map((each) => [sizes(each), contents(each) || "–", each.reason, each.model ? `${each.operator} (${each.model})` : each.operator,
+      el("span", null, each.broke.map((name) => [candidateLink(name), " "]))]));
+}
+
 function drawEffort() {
-  const parts = [operators(), models(), pairs(), islands()].filter(Boolean);
+  const parts = [operators(), models(), pairs(), islands(), hiddenChecks()].filter(Boolean);
   return parts.length ? section("effort", "What was tried, and what it gave", "Right: the share of right candidates in what was proposed, unusable replies counted. Best gain: the highest speed-up of a right candidate over its parent, by search numbers.", parts) : null;
 }
 
