@@ -118,11 +118,15 @@ def take(database: Database, *, session: int | None) -> list[InboxEntry]:
     found = []
     with database.transaction():
         for row in database.rows(f"SELECT {INBOX_COLUMNS} FROM inbox WHERE taken_seq IS NULL ORDER BY id"):
-            seq = append(database, EntryKind.INBOX, partial(_taken, row), session=session)
-            checksums.change(database, "inbox", row["id"], "taken_seq = ?", (seq,))
-            at = database.number("SELECT at FROM journal WHERE seq = ?", (seq,))
-            found.append(inbox_entry(row, seq=seq, at=at))
+            found.append(take_entry(database, row, session=session))
     return found
+
+
+def take_entry(database: Database, row: sqlite3.Row, *, session: int | None) -> InboxEntry:
+    """Take in the entry in a row of `INBOX_COLUMNS`, as a fact, within the open transaction."""
+    seq = append(database, EntryKind.INBOX, partial(_taken, row), session=session)
+    checksums.change(database, "inbox", row["id"], "taken_seq = ?", (seq,))
+    return inbox_entry(row, seq=seq, at=database.number("SELECT at FROM journal WHERE seq = ?", (seq,)))
 
 
 def _taken(row: sqlite3.Row, seq: int) -> dict[str, Values]:

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from archive import hidden_checks, inbox, insights, queries, schema, sessions, summary, texts, writing
 from archive import identity as identities
-from archive import inbox, insights, queries, schema, sessions, summary, texts, writing
 from archive.calls import Calls
 from archive.database import Database, connect, folder_for, refuse_unfit
 from archive.file_guard import SUFFIXES, FileGuard, dated
@@ -22,6 +22,7 @@ from archive.verify import verify
 from evokernel.errors import StoreError
 from evokernel.records.candidate import Proposal, Usage
 from evokernel.records.evaluation import Evaluation, EvaluationKey
+from evokernel.records.hidden_check import HiddenCheck
 from evokernel.records.llm import Insight, Spending
 
 __all__ = ["NoCandidate", "RunIdentity", "SpentBudget", "Store", "StoredCandidate", "StoredEvaluation", "set_aside"]
@@ -123,6 +124,7 @@ class Store:
     evaluations_of = _method(queries.evaluations_of)
     siblings = _method(queries.siblings)
     insight = _method(insights.find)
+    added_checks = _method(hidden_checks.added)
     spent = _method(sessions.spent)
     best = _method(summary.best)
     curve = _method(summary.curve)
@@ -207,6 +209,14 @@ class Store:
         """Store one more evaluation of a known candidate, outside any step, and return the seq."""
         self._note_evaluated(evaluation)
         return writing.add_evaluation(self.database, evaluation, session=self._session)
+
+    def add_check(
+        self, check: HiddenCheck, failed: Sequence[Evaluation], *, operator: str, model: str, step: int
+    ) -> tuple[InboxEntry, list[int]]:
+        """Store a hidden check of the run, and the verdicts on kernels that fail it, as facts; return these."""
+        return hidden_checks.add(
+            self.database, check, failed, operator=operator, model=model, step=step, session=self._session
+        )
 
     def result_of(self, candidate_id: str) -> ResultEntry | None:
         """Return the latest result of a candidate, or None where it has none."""

@@ -183,12 +183,17 @@ def add_evaluation(database: Database, evaluation: Evaluation, *, session: int |
     with database.transaction():
         if database.row("SELECT 1 FROM candidates WHERE id = ?", (evaluation.candidate_id,)) is None:
             raise StoreError(f"{database.path}: candidate {evaluation.candidate_id} was never proposed in this store")
-        return append(
-            database,
-            EntryKind.EVALUATION,
-            lambda seq: {"evaluations": evaluation_row(evaluation, seq=seq)},
-            session=session,
-        )
+        return append_evaluation(database, evaluation, session=session)
+
+
+def append_evaluation(database: Database, evaluation: Evaluation, *, session: int | None) -> int:
+    """Store one more evaluation of a known candidate within the open transaction and return its seq."""
+    return append(
+        database,
+        EntryKind.EVALUATION,
+        lambda seq: {"evaluations": evaluation_row(evaluation, seq=seq)},
+        session=session,
+    )
 
 
 def edit_row(database: Database, key: str, old: Any, new: Any, *, session: int | None) -> int:

@@ -7,6 +7,7 @@ from evokernel.records.build import BuildFailure, Built
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity
 from evokernel.records.events import Event
 from evokernel.records.fitness import Elite
+from evokernel.records.hidden_check import HiddenCheck
 from evokernel.records.host_activity import HostActivity
 from evokernel.records.llm import ModelCall, ModelCallResult, ModelRequest, Reply, Spending, StoredCall
 from evokernel.records.run import Progress
@@ -90,6 +91,26 @@ class ClusterEvaluator(Evaluator, Protocol):
 def has_hosts(evaluator: Evaluator) -> TypeGuard[ClusterEvaluator]:
     """Say whether an evaluator tells about its hosts."""
     return hasattr(evaluator, "host_activity")
+
+
+class CheckEvaluator(Evaluator, Protocol):
+    """An evaluator that takes further hidden checks, with each request."""
+
+    async def admit(self, check: HiddenCheck) -> str:
+        """Return why a check is not fit for the task, or nothing. Raises `HarnessError`."""
+        ...
+
+    async def recheck(self, request: EvaluationRequest) -> Evaluation | None:
+        """Return the verdict on a candidate that fails one of the request's checks, else None; nothing is timed.
+
+        Raises `HarnessError`.
+        """
+        ...
+
+
+def takes_checks(evaluator: Evaluator) -> TypeGuard[CheckEvaluator]:
+    """Say whether an evaluator takes further hidden checks."""
+    return hasattr(evaluator, "admit") and hasattr(evaluator, "recheck")
 
 
 # ---------------------------------------------------------------------------------------------------- search

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from evokernel.records.candidate import EVERYWHERE, MOST_AGENT_HINTS, Candidate, Proposal, Usage
 from evokernel.records.evaluation import Evaluation, Status
 from evokernel.records.fitness import Elite
+from evokernel.records.hidden_check import HiddenCheck
 from evokernel.records.step import Attempt, Failure, OperatorRecord, Sibling, StepResult
 from evokernel.source.tunables import read_tunables, skeleton_hash
 from islands.failures import FailureLog
@@ -80,6 +81,8 @@ class History:
     """Records of each operator, by island and operator."""
     pairs: dict[str, dict[str, OperatorRecord]] = field(default_factory=dict)
     """Records of each operator with a model, by operator and model, which is empty for a rule; older answers fade."""
+    checks: list[HiddenCheck] = field(default_factory=list)
+    """Hidden checks that the run has added, oldest first."""
     looks: dict[int, list[tuple[str, str, float]]] = field(default_factory=dict)
     """Agents, kernels that they had judged and the time of each on the device, in s, by step that has not ended."""
     changes: Counter[str] = field(default_factory=Counter)

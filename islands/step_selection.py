@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import numpy as np
 
 from evokernel.protocols import ModelOperator, Operator, asks_model
+from evokernel.records.hidden_check import MOST_CHECKS
 from evokernel.records.step import ContextNeed, OperatorRecord, Selection
 from evokernel.rng import stream
 from islands.assignment import Assignment, assignment_for
@@ -106,7 +107,11 @@ class StepSelector:
         rng = stream(self._seed, step, f"ask {island.name}")
         choice = ParentSelection(island, state, rng)
         idle: set[str] = set()  # operators without work
-        for name, model in self._order(island, shares, rng, history=state.history, running=running, at_hand=at_hand):
+        testers = [name for name in shares if self._proposes_checks(name)]
+        due = [(name, "") for name in testers if self._due(name, island, state.history, running)]
+        proposers = {name: share for name, share in shares.items() if name not in testers}
+        order = self._order(island, proposers, rng, history=state.history, running=running, at_hand=at_hand)
+        for name, model in [*due, *order]:
             operator = self._operators[name]
             if name in idle:
                 continue
@@ -118,6 +123,23 @@ class StepSelector:
                 return Selection(step, island.name, name, work.parents, work.failed, work.insights, model)
             idle.add(name)
         return None
+
+    def _proposes_checks(self, name: str) -> bool:
+        operator = self._operators[name]
+        return asks_model(operator) and ContextNeed.CHECKS in operator.needs
+
+    def _due(self, name: str, island: Island, history: History, running: Sequence[Selection]) -> bool:
+        """Say whether an operator that proposes hidden checks has had less than its share of an island's steps.
+
+        No gain decides: what it yields are no kernels.
+        """
+        records = history.operators.get(island.name, {})
+        asked = records.get(name, OperatorRecord()).count + sum(
+            (each.island, each.operator) == (island.name, name) for each in running
+        )
+        share = island.operators[name] / sum(island.operators.values())
+        steps = sum(record.count for record in records.values())
+        return len(history.checks) < MOST_CHECKS and asked + 1 <= share * steps
 
     def _order(
         self,

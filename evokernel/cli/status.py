@@ -2,11 +2,14 @@
 
 import json
 import time
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 from rich.text import Text
 
+from archive.hidden_checks import StoredCheck
 from archive.hints import Hint
 from archive.setting_changes import SettingChange
 from evokernel.cli.display.recent import recent_table
@@ -37,6 +40,8 @@ from evokernel.report.recent import recent_events
 from evokernel.report.status import RunState, RunStatus, read_status
 from evokernel.report.workload_front import WorkloadFront
 
+BROKEN = 8
+"""The first kernels that hidden checks broke are shown; --json has all."""
 EDITS = 6
 """The latest edits of the config are shown; --json has all."""
 
@@ -98,6 +103,7 @@ def _facts(status: RunStatus, *, environment: bool) -> WordTable:
             "models": _models_line(status),
             "predicted": _predicted(status),
             "insights": str(status.insights) if status.insights else "",
+            "hidden checks": _checks(status.checks),
             "hints": "\n".join(lines),
             "edited": "\n".join(_edit(edit) for edit in status.edits[-EDITS:]),
             "failed": ", ".join(failures[:6]),
@@ -112,6 +118,17 @@ def _facts(status: RunStatus, *, environment: bool) -> WordTable:
             "store": str(run.path),
         }
     )
+
+
+def _checks(checks: Sequence[StoredCheck]) -> str:
+    """Return how many hidden checks were added, by which operators and models, and the kernels that they broke."""
+    if not checks:
+        return ""
+    by = Counter(f"{each.operator}{f' ({each.model})' if each.model else ''}" for each in checks)
+    broke = list(dict.fromkeys(name[:8] for each in checks for name in each.broke))
+    more = f" and {len(broke) - BROKEN} more" if len(broke) > BROKEN else ""
+    who = ", ".join(f"{number} added by {one_line(name, width=60)}" for name, number in by.items())
+    return f"{who}; they broke {', '.join(broke[:BROKEN])}{more}"
 
 
 def _champions(front: WorkloadFront) -> str:

@@ -15,9 +15,12 @@ from evokernel.errors import ConfigError
 VARIABLE = "EVOKERNEL_MODEL"
 """The environment variable that names models, with commas between them, where no option does."""
 ASKING_SHARES: Mapping[str, float] = MappingProxyType(
-    {"mutate": 0.3, "refine": 0.25, "repair": 0.2, "crossover": 0.15, "draft": 0.1}
+    {"mutate": 0.3, "refine": 0.25, "repair": 0.2, "crossover": 0.15, "draft": 0.1, "testing": 0.05}
 )
-"""Shares of the operators that ask, beside the rules of each island; a share only counts until gains are known."""
+"""Shares of the operators that ask, beside the rules of each island; a share only counts until gains are known.
+
+That of `testing`, which makes no kernels, counts always: one step of an island in 41.
+"""
 DEFAULT_DOLLARS = 1.0
 """The cap, in dollars, where nobody gives one and the prices are known."""
 DEFAULT_CALLS = 200

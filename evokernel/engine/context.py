@@ -73,6 +73,7 @@ def context_for(selection: Selection, fold: StateFold, *, setting: SearchSetting
         best=history.best,
         insights=insights,
         hypotheses=hypotheses(history.insights.all.values(), selection.island) if config.hypotheses and asks else None,
+        checks=tuple(history.checks) if asks else (),
         hints=history.hints_for(selection.island),
         agent_hints=history.agent_hints_for(selection.island),
         constraints=in_words(config.constraints),

@@ -45,7 +45,10 @@ async def rejudge_leaders(
     if store.meta(JUDGED_BY) == written:
         return  # once: this evaluator judged the leaders, or a kernel that beat them
     if judged_by_another(store.database, task_hash=now.task_hash, device=now.device, version=now.version):
-        kernels = [each for name, each in _leading(store, fold, now).items() if name not in now.again]
+        then = fold.anew(VerdictFilter(now.task_hash, now.device))
+        then.replay(store.facts())
+        kernels = [each for name, each in leading_kernels(store, then).items() if name not in now.again]
+        checks = then.history.checks
         notify(
             Notice(
                 f"the evaluator or the text of the task has changed: {len(kernels)} leading kernels are judged again"
@@ -56,7 +59,9 @@ async def rejudge_leaders(
         async def judge(kernel: Elite) -> None:
             async with room:
                 try:
-                    request = EvaluationRequest(kernel.candidate, kernel.program_hash, Fidelity.PRECISE)
+                    request = EvaluationRequest(
+                        kernel.candidate, kernel.program_hash, Fidelity.PRECISE, checks=tuple(checks)
+                    )
                     store.add_evaluation(await evaluator.evaluate(request))
                 except HarnessError as error:
                     notify(Notice(f"our evaluator failed on {kernel.candidate.id}: {error}", warning=True))
@@ -65,13 +70,12 @@ async def rejudge_leaders(
     store.set_meta(JUDGED_BY, written)
 
 
-def _leading(store: Store, fold: StateFold, now: VerdictFilter) -> dict[str, Elite]:
-    """Return the kernels that a search builds on or reports by the earlier verdicts, by program hash."""
-    then = fold.anew(VerdictFilter(now.task_hash, now.device))
-    then.replay(store.facts())
-    history, seed = then.history, then.state.account.seed
+def leading_kernels(store: Store, fold: StateFold) -> dict[str, Elite]:
+    """Return the kernels that a search builds on or reports, by program hash."""
+    history, seed = fold.history, fold.state.account.seed
     fittest = sorted(history.elites.values(), key=lambda elite: (-elite.fitness.value, elite.seq))[:LEADERS]
-    found = [*then.state.archipelago.elites(), *fittest]
+    found = [elite for each in fold.state.archipelago.populations.values() for elite in each.held]
+    found += fittest
     found += [history.elites[name] for name in history.pinned if name in history.elites]
     found += [] if seed is None else [store.results([seed.seq])[seed.seq].elite()]
     return {each.program_hash: each for each in found}

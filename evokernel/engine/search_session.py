@@ -15,6 +15,7 @@ from archive.results import commit_result
 from evokernel.engine.agent_services import SearchServices
 from evokernel.engine.context import SearchSetting, context_for
 from evokernel.engine.finals import FinalMeasurements
+from evokernel.engine.hidden_checks import HiddenChecks
 from evokernel.engine.model_gate import is_drafter, no_candidate
 from evokernel.engine.promotion import PromotionPolicy
 from evokernel.engine.run_clock import HEARTBEAT_S, RunClock
@@ -29,6 +30,7 @@ from evokernel.records.candidate import Candidate, Proposal
 from evokernel.records.evaluation import Status
 from evokernel.records.events import Notice, ProposalCommitted, ResultCommitted
 from evokernel.records.fitness import Elite
+from evokernel.records.hidden_check import CheckReply
 from evokernel.records.llm import Insight
 from evokernel.records.remarks import RemarkKind
 from evokernel.records.run import NOTHING_LEFT, Progress
@@ -75,7 +77,10 @@ class SearchSession:
         self._notify = search.notify
         self._fold = search.fold
         self._leading = LeadingEvaluation(self._parts.store)
-        self._verdicts = Verdicts(self._parts.store, evaluator, evaluator.identity)
+        self._verdicts = Verdicts(
+            self._parts.store, evaluator, evaluator.identity, checks=lambda: self._fold.history.checks
+        )
+        self._checks = HiddenChecks(self._parts.store, self._fold, evaluator, notify=self._notify)
         self._promotion = PromotionPolicy(
             self._verdicts, account=self.account, leading=self._leading, notify=self._notify
         )
@@ -240,6 +245,9 @@ class SearchSession:
                 self._apply_no_candidate(seq, record, answer.insight)
                 self._take_inbox()  # further insights of the reply
                 self._notify(Notice(f"{selection.operator} ({selection.island}): {answer.insight.title}"))
+            case CheckReply():
+                outcome = await self._checks.take(answer, selection)
+                self._commit_no_candidate(no_candidate(selection, asked_seq, reason=outcome, usage=answer.usage))
             case UnusableReply() | LookRequest():
                 again = asks_model(operator)  # a rule would say the same
                 reason = answer.reason if isinstance(answer, UnusableReply) else "it asks for a look once more"
@@ -254,6 +262,8 @@ class SearchSession:
         known, promotion = self._parts.store.candidate(proposal.candidate.id), self._promotion
         with await promotion.alone(known.program_hash):
             evaluation, reused_from = await promotion.verdict(proposal.candidate, known.program_hash)
+            while evaluation.ok and self._verdicts.behind(evaluation):
+                evaluation, reused_from = await promotion.verdict(proposal.candidate, known.program_hash)
             named = {"program_hash": known.program_hash, "skeleton": known.skeleton}
             result = commit_result(self._parts.store, proposal, evaluation, **named, reused_from=reused_from)
             change, notes = self._fold.apply_result(result)

@@ -36,6 +36,7 @@ SHAPING = (
     "evokernel/engine/snapshot",
     "evokernel/engine/state",
     "evokernel/records/fitness",
+    "evokernel/records/hidden_check",
     "evokernel/records/leader",
     "evokernel/records/step",
     "evokernel/source/tunables",

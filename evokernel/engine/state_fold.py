@@ -6,6 +6,7 @@ from typing import Any
 
 from archive.account import BannedProgram, EndedStep, RunAccount, judged_result, measured_program, populations_of
 from archive.grid import GridArchive
+from archive.hidden_checks import CHECK
 from archive.journal import EmptyStep, EvaluationEntry, Fact, InboxEntry, InsightEntry, ResultEntry
 from archive.records import NoCandidate
 from archive.verdict_filter import VerdictFilter
@@ -25,6 +26,7 @@ from evokernel.records.candidate import Proposal
 from evokernel.records.evaluation import Evaluation, Fidelity, Status
 from evokernel.records.events import Notice
 from evokernel.records.fitness import elite_of
+from evokernel.records.hidden_check import HiddenCheck
 from evokernel.records.leader import LeaderChange
 from evokernel.records.llm import Insight
 from evokernel.records.step import StepResult
@@ -136,7 +138,7 @@ class StateFold:
         """Apply an entry of the inbox and return notes on it.
 
         Kinds: `source` (judged like any proposal), `foreign` (in another language, for prompts), `hint`, `pin`,
-        `unpin`, `ban`, `insight`, and `answer`, a reply that gets a step of its own.
+        `unpin`, `ban`, `insight`, `answer`, a reply that gets a step of its own, and the engine's own `hidden_check`.
         """
         self.state.seq = entry.seq
         by = f" by {entry.author}" if entry.author else ""
@@ -145,6 +147,9 @@ class StateFold:
             if entry.kind == LOOK:
                 step, name, seconds = read_look(payload)  # an agent had a kernel judged that it has not handed in
                 self.history.look(step, agent=entry.author, candidate=name, seconds=seconds)
+                return []
+            if entry.kind == CHECK:
+                self.history.checks.append(HiddenCheck.from_message(payload))
                 return []
             if entry.kind == "answer":
                 self.state.answers[entry.id] = read_answer(entry.id, payload)
@@ -200,11 +205,14 @@ class StateFold:
         return next(waiting, None)
 
     def apply_evaluation(self, seq: int, evaluation: Evaluation) -> None:
-        """Apply an evaluation outside any step: a program that fails its final measurement is barred."""
+        """Apply an evaluation outside any step.
+
+        A program that fails its final measurement, or a hidden check that was added after it was judged, is barred.
+        """
         if not self.verdict_filter.outdated(evaluation):
             self.state.account.apply(measured_program(evaluation, seq, program_hash=evaluation.key.program_hash))
         refuted = not evaluation.ok and evaluation.status is not Status.HARNESS_ERROR
-        if refuted and evaluation.key.budget is Fidelity.FINAL:
+        if refuted and evaluation.key.budget is not Fidelity.PRECISE:  # a hidden check that was added later, or a final
             self.state.archipelago.bar(evaluation.key.program_hash)
 
 

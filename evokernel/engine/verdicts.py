@@ -1,13 +1,15 @@
 """Verdicts on candidates: no text is judged twice under equal conditions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from archive.effort import device_s
 from archive.records import StoredEvaluation
 from archive.store import Store
-from evokernel.protocols import Evaluator
+from evokernel.protocols import Evaluator, takes_checks
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity, Fidelity, Status
+from evokernel.records.hidden_check import HiddenCheck
 
 KEPT_LOOKS = 512
 """Evaluations of kernels that were not proposed that are kept for when they are."""
@@ -20,10 +22,19 @@ class Verdicts:
         store: with earlier verdicts.
         evaluator: started already.
         identity: of the evaluator.
+        checks: returns the hidden checks that the run has added so far; each verdict is under all of them.
     """
 
-    def __init__(self, store: Store, evaluator: Evaluator, identity: EvaluatorIdentity) -> None:
+    def __init__(
+        self,
+        store: Store,
+        evaluator: Evaluator,
+        identity: EvaluatorIdentity,
+        *,
+        checks: Callable[[], Sequence[HiddenCheck]] = tuple,
+    ) -> None:
         self.identity = identity
+        self._checks = checks if takes_checks(evaluator) else tuple  # others could not be behind, for ever
         self._store = store
         self._evaluator = evaluator
         self._looked: dict[tuple[str, Fidelity], Evaluation] = {}
@@ -34,7 +45,7 @@ class Verdicts:
         A verdict on another text does not count, even where a language gives both the same hash: a kernel can depend
         on its comments and its layout.
         """
-        found = map(self._store.find_evaluation, self.identity.keys(program_hash, fidelity))
+        found = map(self._store.find_evaluation, self.identity.keys(program_hash, fidelity, checks=self._checks()))
         usable = (stored for stored in found if stored is not None)
         return next((stored for stored in usable if stored.evaluation.candidate_id == candidate_id), None)
 
@@ -56,7 +67,15 @@ class Verdicts:
         if (looked := self._looked.pop((request.candidate.id, request.budget), None)) is not None:
             return looked, None
         before()
-        return await self._evaluator.evaluate(request), None
+        return await self._evaluator.evaluate(self._under_all(request)), None
+
+    def behind(self, evaluation: Evaluation) -> bool:
+        """Say whether a hidden check has been added since an evaluation was asked for."""
+        key = evaluation.key
+        return key != self.identity.key(key.program_hash, key.budget, mode=key.mode, checks=self._checks())
+
+    def _under_all(self, request: EvaluationRequest) -> EvaluationRequest:
+        return replace(request, checks=tuple(self._checks()))
 
     async def look(self, request: EvaluationRequest) -> tuple[Evaluation, float]:
         """Return the evaluation of a kernel that is not proposed; `verdict` returns it once, if it ever is.
@@ -72,7 +91,7 @@ class Verdicts:
         place = (request.candidate.id, request.budget)
         if (known := self._looked.get(place)) is not None:
             return known, 0.0
-        evaluation = self._looked[place] = await self._evaluator.evaluate(request)
+        evaluation = self._looked[place] = await self._evaluator.evaluate(self._under_all(request))
         for oldest in list(self._looked)[:-KEPT_LOOKS]:
             del self._looked[oldest]
         return evaluation, device_s(evaluation.metrics, evaluation.duration_s)

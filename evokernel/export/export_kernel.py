@@ -27,6 +27,7 @@ from evokernel.export.reference import reference_files
 from evokernel.export.torch_operator import over_torch, winners
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, Fidelity
+from evokernel.records.hidden_check import HiddenCheck
 from evokernel.records.timing import Speedup, combined_speedup
 from evokernel.report.documents import portrait_document
 from evokernel.report.lineage import CandidateDetails, portrait, story
@@ -103,12 +104,13 @@ def export(
     measured = [_final_measurement(each) for each in (found, *others)]
     if (known := [each for each in measured if each and _slow(each, accept_from)]) and len(known) == len(measured):
         raise NotExported(f"{_slower(known, accept_from)}. The run itself measured that; nothing was judged again")
-    judgement = _judge_again(found, config)
+    checks = [each.check for each in store.added_checks()]
+    judgement = _judge_again(found, config, checks)
     if not judgement.ok:
         raise NotExported(f"{candidate.id} was not exported: {_complaint(judgement)}")
     judgements, left_out = {KERNEL: judgement}, dict[str, str]()
     for other in others:
-        name, again = other.stored.candidate.id, _judge_again(other, config)
+        name, again = other.stored.candidate.id, _judge_again(other, config, checks)
         if again.ok:
             judgements[f"{KERNEL}_{name}"] = again
         else:
@@ -201,7 +203,7 @@ def _slower(evaluations: Sequence[Evaluation], accept_from: float) -> str:
     )
 
 
-def _judge_again(found: CandidateDetails, config: RunConfig) -> KernelVerdict:
+def _judge_again(found: CandidateDetails, config: RunConfig, checks: Sequence[HiddenCheck]) -> KernelVerdict:
     return judge(
         found.stored.candidate,
         config.task,
@@ -210,6 +212,7 @@ def _judge_again(found: CandidateDetails, config: RunConfig) -> KernelVerdict:
         threads=config.threads,
         deterministic=config.constraints.deterministic,
         task_hash=found.evaluations[-1].evaluation.key.task_hash if found.evaluations else "",
+        checks=checks,
     )
 
 

@@ -1,12 +1,13 @@
 """Evaluations: verdicts as values. A failing candidate gets a status, a stage and feedback, never an exception."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from evokernel.records.candidate import Candidate
+from evokernel.records.hidden_check import HiddenCheck, digest_of
 from evokernel.records.timing import Floor as Floor  # evaluators of users name these three here
 from evokernel.records.timing import Limit as Limit
 from evokernel.records.timing import Speedup, Timing, combined_speedup
@@ -113,7 +114,7 @@ class EvaluationKey:
     device: str
     """Name of the device."""
     environment: str
-    """Compiler, version and flags."""
+    """Compiler, version and flags, and a hash of the hidden checks that the run has added, if it has."""
     evaluator_version: str
     """Version of the evaluator's rules."""
     mode: Mode
@@ -237,6 +238,8 @@ class EvaluationRequest:
     """By workload, the speed-up of the incumbent; below half of it timing may stop early."""
     processes: int = 0
     """Fresh processes of a final measurement; 0 for as many as the settings say."""
+    checks: tuple[HiddenCheck, ...] = ()
+    """Hidden checks that the run has added, oldest first; part of the key of its evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,19 +265,31 @@ class EvaluatorIdentity:
     earlier_task_hashes: frozenset[str] = frozenset()
     """Task hashes under which results mean the same; stores that hold them go on."""
 
-    def key(self, program_hash: str, budget: Fidelity, *, mode: Mode | None = None) -> EvaluationKey:
-        """Return the key of an evaluation made by this evaluator; `mode` where it is not the evaluator's own."""
+    def key(
+        self,
+        program_hash: str,
+        budget: Fidelity,
+        *,
+        mode: Mode | None = None,
+        checks: Sequence[HiddenCheck] = (),
+    ) -> EvaluationKey:
+        """Return the key of an evaluation made by this evaluator; `mode` where it is not the evaluator's own.
+
+        `checks` are the hidden ones that the run has added.
+        """
         return EvaluationKey(
             program_hash=program_hash,
             task_hash=self.task_hash,
             device=self.device,
-            environment=self.environment,
+            environment=self.environment + (f"; hidden checks {digest_of(checks)}" if checks else ""),
             evaluator_version=self.evaluator_version,
             mode=mode or self.mode,
             budget=budget,
         )
 
-    def keys(self, program_hash: str, budget: Fidelity) -> tuple[EvaluationKey, ...]:
+    def keys(
+        self, program_hash: str, budget: Fidelity, *, checks: Sequence[HiddenCheck] = ()
+    ) -> tuple[EvaluationKey, ...]:
         """Return every key that this evaluator's verdict on a program may have, the likeliest first."""
         modes = (Mode.ARTIFACT, Mode.WORKER) if self.mode is Mode.ARTIFACT else (self.mode,)
-        return tuple(self.key(program_hash, budget, mode=mode) for mode in modes)
+        return tuple(self.key(program_hash, budget, mode=mode, checks=checks) for mode in modes)

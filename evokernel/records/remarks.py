@@ -19,6 +19,8 @@ class RemarkKind(StrEnum):
     """A model is not asked, for a while or for good."""
     DEVICE_CHANGE = "device_change"
     """The run goes on with another choice of devices."""
+    HIDDEN_CHECK = "hidden_check"
+    """A hidden check was added, or a kernel failed one that was."""
     FINAL_REFUSED = "final_refused"
     """A winner did not hold in its final measurement."""
     AGENT_EVENT = "agent_event"

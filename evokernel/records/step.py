@@ -7,6 +7,7 @@ from enum import StrEnum
 from evokernel.records.candidate import Candidate, Proposal, Usage
 from evokernel.records.evaluation import Evaluation, Status
 from evokernel.records.fitness import Elite
+from evokernel.records.hidden_check import CheckReply, HiddenCheck
 from evokernel.records.llm import Hypothesis, Insight, KnownInsight, Message, Origin
 from evokernel.task import Task
 
@@ -201,6 +202,8 @@ class Context:
     """Words on those that were handed in, by id."""
     in_hand: tuple[Mapping[str, int], ...] = ()
     """Points of the first parent's skeleton that wait for their verdict."""
+    checks: tuple[HiddenCheck, ...] = ()
+    """Hidden checks that the run has added, oldest first."""
     looks: tuple["LookKind", ...] = ()
     """Looks that the operator may ask for before it answers."""
     look: "Look | None" = None
@@ -300,7 +303,7 @@ class Look:
     """What was seen."""
 
 
-Answer = Draft | InsightReply | UnusableReply | LookRequest
+Answer = Draft | InsightReply | UnusableReply | LookRequest | CheckReply
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,6 +362,9 @@ class ContextNeed(StrEnum):
     """A failed candidate made from the first parent, in place of it, where there is one with tries left."""
     LOOK = "look"
     """May ask for one more look before it answers."""
+    CHECKS = "checks"
+    """Hidden checks that the run has added. An operator with this need proposes further ones in place of kernels, and
+    is asked for its share of the steps, whatever chooses the others."""
 
 
 class FeedbackLevel(StrEnum):

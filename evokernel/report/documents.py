@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from archive.effort import PairEffort
+from archive.hidden_checks import StoredCheck
 from archive.records import StoredEvaluation
 from evokernel.records.candidate import Proposal
 from evokernel.records.evaluation import Evaluation
@@ -75,6 +76,7 @@ def status_document(status: RunStatus, recent: RecentEvents | None = None) -> di
         "tokens": status.spent.tokens,
         "insights": status.insights,
         "hints": [{"seq": h.seq, "author": h.author, "island": h.island, "text": h.text} for h in status.hints],
+        "hidden_checks": [_hidden_check(each) for each in status.checks],
         "edits": [{"seq": e.seq, "key": e.key, "old": e.old, "new": e.new} for e in status.edits],
         "last_stop": status.last_stop or None,
         "operators": {row.name: _fields(row, _OF_OPERATOR) for row in status.operators},
@@ -96,6 +98,11 @@ def status_document(status: RunStatus, recent: RecentEvents | None = None) -> di
         "best": best_document(status.best, run) if status.best else None,
         "since": _recent(recent) if recent else None,
     }
+
+
+def _hidden_check(added: StoredCheck) -> dict[str, Any]:
+    named = {"seq": added.seq, "operator": added.operator, "model": added.model or None, "broke": list(added.broke)}
+    return {**added.check.as_message(), **named}
 
 
 def _recent(recent: RecentEvents) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from archive.candidate_tables import IslandRow, island_rows, results_by_mode
 from archive.diversity import read_diversity
 from archive.effort import ExpectedGain, PairEffort, efforts_by_pair, predicted_gains
 from archive.follower import read_account
+from archive.hidden_checks import StoredCheck
 from archive.hints import Hint, hints_in_force
 from archive.host_activity import read_host_activity
 from archive.sessions import SpentBudget
@@ -104,6 +105,8 @@ class RunStatus:
     islands: tuple[IslandRow, ...]
     improvements: tuple[LeaderChange, ...]
     """Latest changes of the leader, oldest first."""
+    checks: tuple[StoredCheck, ...] = ()
+    """Hidden checks that the run has added, oldest first."""
     edits: tuple[SettingChange, ...] = ()
     """Changes of the config between sessions."""
     front: WorkloadFront | None = None
@@ -158,6 +161,7 @@ def _status(store: Store) -> RunStatus:
         in_flight=counts.in_flight,
         insights=counts.insights,
         hints=hints_in_force(store),
+        checks=store.added_checks(),
         last_stop=last_stop(store),
         best=find_best(store),
         operators=operator_rows(store, Counter(change.operator for change in account.changes)),

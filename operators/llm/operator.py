@@ -8,6 +8,7 @@ from evokernel.errors import BudgetSpent, ConfigError, ModelError, ModelsUnavail
 from evokernel.protocols import LanguageModel, ModelOperator
 from evokernel.records.candidate import Candidate, Usage
 from evokernel.records.fitness import Elite
+from evokernel.records.hidden_check import CheckReply
 from evokernel.records.llm import CallStatus, Insight, InsightKind, Message, ModelRequest, Origin, Reply
 from evokernel.records.step import (
     Answer,
@@ -31,6 +32,7 @@ from operators.llm.replies import (
     UnreadableReply,
     ends_open,
     join,
+    read_checks,
     read_idea,
     read_kernel,
     read_notes,
@@ -117,6 +119,8 @@ class TemplateOperator(ModelOperator):
             text = tidy(reply)
             if self._template.settings.reply.is_kernel:
                 return self._read_kernel(text, prompt)
+            if self._template.settings.reply is ReplyKind.CHECKS:
+                return CheckReply(read_checks(text))
             first, *others = self._read_insights(text, prompt)
             return InsightReply(first, others=tuple(others))
         except UnreadableReply as unread:

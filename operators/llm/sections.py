@@ -10,6 +10,7 @@ from evokernel.records.step import Attempt, Context, ContextNeed, Failure, Feedb
 from evokernel.records.timing import combined_speedup
 from evokernel.source.protected import END, START, protected_text
 from evokernel.task import Task, Tensor, Workload
+from operators.llm.check_text import check_choices
 from operators.llm.kernel_text import broken_portrait, fix_portrait, foreign_portrait, portrait, speed_of, tuned
 from operators.llm.prompt import PromptSection, SectionGroup
 from operators.llm.reference_text import reference_source
@@ -25,6 +26,7 @@ GROUPS: Mapping[str, SectionGroup] = {
     "fixes": SectionGroup("## How errors of this kind were mended in this run", "mended error"),
     "foreign": SectionGroup("## Kernels for this task in other languages", "kernel"),
     "tried": SectionGroup("## Already tried, so do something else", "other change", listed=True),
+    "checks": SectionGroup("## What a check may be", "part"),
     "strategies": SectionGroup("## Strategies", "strategy"),
     "hypotheses": SectionGroup("## Bottlenecks named so far, and what was tried on each", "bottleneck", listed=True),
     "insights": SectionGroup("## What earlier analysis says", "note"),
@@ -90,6 +92,7 @@ def sections_of(
         *(PromptSection("fixes", fix_portrait(fix), worth=FIX) for fix in context.fixes if told),
         *_foreign(context),
         *_tried(context, history, feedback),
+        *(PromptSection("checks", check_choices(context)) for _ in needs & {ContextNeed.CHECKS}),
         *_hypotheses(context, timed=timed),
         *_insights(context, timed=timed),
         *_inspirations(context, feedback),

@@ -34,6 +34,7 @@ SECTIONS = (
     "fixes",
     "foreign",
     "tried",
+    "checks",
     "hypotheses",
     "strategies",
     "insights",
@@ -81,6 +82,8 @@ class ReplyKind(StrEnum):
     """The reason for a kernel's speed."""
     LESSON = "lesson"
     """A rule drawn from what was tried."""
+    CHECKS = "checks"
+    """Inputs that are meant to break kernels."""
 
     @property
     def is_kernel(self) -> bool:
@@ -131,6 +134,10 @@ class TemplateSettings(Part):
             raise ValueError("edits and demands need a kernel to compare with: parents above 0, or wants: [broken]")
         if ContextNeed.LADDER in self.wants and self.parents < 2:
             raise ValueError("a ladder needs parents: 2 or more")
+        if (ContextNeed.CHECKS in self.wants) != (self.reply is ReplyKind.CHECKS) or (
+            ContextNeed.CHECKS in self.wants and self.parents < 1
+        ):
+            raise ValueError("reply: checks and wants: [checks] go together, with parents: 1 or more to break")
         if ContextNeed.STRATEGY in self.wants and self.parents < 1:
             raise ValueError("a strategy is carried out on a kernel: parents: 1 or more")
         return self

@@ -15,6 +15,7 @@ from evokernel.engine.state import SearchState, from_plain, to_plain
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode, Stage, Status
 from evokernel.records.fitness import Elite, Fitness
+from evokernel.records.hidden_check import HiddenCheck
 from evokernel.records.step import Sibling
 from islands.island import Population
 from islands.references import ResultVerdict
@@ -30,6 +31,15 @@ EVALUATIONS = {
     seq: Evaluation(KEY, f"c{seq}", Status.NUMERICAL, Stage.SMOKE, metrics={"check_s": float(seq)}) for seq in SEQS
 }
 st.register_type_strategy(float, st.floats(allow_nan=False))  # of what is no number no copy is equal
+st.register_type_strategy(
+    HiddenCheck,
+    st.builds(
+        HiddenCheck,
+        st.dictionaries(st.text(), st.integers()),
+        st.dictionaries(st.text(), st.lists(st.text()).map(tuple)),
+        st.text(),
+    ),
+)
 st.register_type_strategy(Elite, st.sampled_from(list(ELITES.values())))
 st.register_type_strategy(Evaluation, st.sampled_from(list(EVALUATIONS.values())))
 st.register_type_strategy(

@@ -63,12 +63,12 @@ def with_patchwork(task: Task, device_class: str, *, rng: np.random.Generator, d
     for patchwork in (PATCHWORK, PATCHWORK_KEPT)[: 1 + masks]:
         wider = replace(task, distributions=(*task.declared, patchwork))
         cases = [AdmissionVariant.drawn(wider, each, patchwork, rng, device=device) for each in workloads]
-        if all(_right(case, rng) for case in cases) and any(map(_telling, cases)):
+        if all(is_right(case, rng) for case in cases) and any(map(_telling, cases)):
             return wider
     return task
 
 
-def _right(case: AdmissionVariant, rng: np.random.Generator) -> bool:
+def is_right(case: AdmissionVariant, rng: np.random.Generator) -> bool:
     """Say whether the fp64 answer is finite and defined, and honest answers pass."""
     finite = all(output.high.isfinite().all() for output in case.expected.outputs)
     return (
@@ -192,7 +192,7 @@ def _shrink(
             break
         case = AdmissionVariant.drawn(task, odd, distribution, rng, device=device)
         left = _try_constants(case, constants)
-        if left != constants and _right(case, rng) and _telling(case):
+        if left != constants and is_right(case, rng) and _telling(case):
             task = replace(task, distributions=(*task.distributions, distribution))
             constants = left
     return task, constants

@@ -1,13 +1,15 @@
 """The bench of a judge: task, workloads with their buffers, baselines, and the parts that run candidates."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
+from evokernel.evaluate.bench.check_admission import refusal_of
 from evokernel.evaluate.bench.groundwork import Groundwork, timed
 from evokernel.evaluate.bench.parts import BaselineAnchors, BenchDevice, WorkerHost
 from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
 from evokernel.evaluate.device.cpu_roofline import best_of
 from evokernel.evaluate.worker_mode.expert_loop import EXPERT
+from evokernel.records.hidden_check import HiddenCheck
 from evokernel.records.timing import Floor
 from evokernel.task import Workload
 
@@ -22,11 +24,12 @@ class Bench:
         workers: runs candidates in workers.
         anchors: times baselines; it has timed the workloads.
         workloads: all workloads, hidden ones first.
+        bind_added: returns the workload of a hidden check that the run has added, with its buffers.
         baselines: their names, that of a user's kernel among them.
         sheet: the device sheet.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a part that its opener has started
         self,
         setup: BenchSetup,
         groundwork: Groundwork,
@@ -35,6 +38,7 @@ class Bench:
         workers: WorkerHost,
         anchors: BaselineAnchors,
         workloads: tuple[BoundWorkload, ...],
+        bind_added: Callable[[HiddenCheck], BoundWorkload],
         baselines: Iterable[str],
         sheet: dict[str, float],
     ) -> None:
@@ -53,6 +57,9 @@ class Bench:
         """The names of the baselines."""
         self.sheet = sheet
         self._groundwork = groundwork
+        self._own = workloads
+        self._bind_added = bind_added
+        self._added: dict[str, BoundWorkload] = {}
         self._anchors = anchors
 
     @property
@@ -66,11 +73,28 @@ class Bench:
         return tuple(bound for bound in self.workloads if bound.kind is WorkloadPurpose.PROBE)
 
     @property
+    def added(self) -> tuple[BoundWorkload, ...]:
+        """The hidden checks that the run has added."""
+        return tuple(bound for bound in self.workloads if bound.kind is WorkloadPurpose.ADDED)
+
+    def take_checks(self, checks: Sequence[HiddenCheck]) -> None:
+        """Let the workloads be the bench's own and these checks, in this order. Raises `TaskError`, `HarnessError`."""
+        for check in checks:
+            if check.digest not in self._added:
+                self._added[check.digest] = self._bind_added(check)
+        self.workloads = (*self._own, *(self._added[check.digest] for check in checks))
+
+    def refusal_of(self, check: HiddenCheck) -> str:
+        """Return why a check is not fit for the task, or nothing."""
+        ground = self._groundwork
+        return refusal_of(self.task, ground.device_class, check, rng=self.rng, device=ground.device_class)
+
+    @property
     def hidden_shapes(self) -> list[dict[str, int | float]]:
         """Shapes beside the search workloads that kernels are called with; empty unless kernels compile for shapes."""
         if not self.device.compiles_for_shapes:
             return []
-        return [dict(bound.workload.dims) for bound in self.workloads if bound.kind is not WorkloadPurpose.SEARCH]
+        return [dict(bound.workload.dims) for bound in self._own if bound.kind is not WorkloadPurpose.SEARCH]
 
     def floor(self, workload: Workload) -> Floor:
         """Return the least time the device could need for a workload."""

@@ -12,11 +12,12 @@ import torch
 from evokernel.errors import HarnessError
 from evokernel.evaluate.bench.admission import admit, with_patchwork
 from evokernel.evaluate.bench.setup import BenchSetup
-from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
+from evokernel.evaluate.bench.workload import TIMED, BoundWorkload, WorkloadPurpose
 from evokernel.evaluate.memory.arena import Arena
 from evokernel.evaluate.numerics.hidden_shapes import probe_workloads, probes_again
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.evaluate.sandbox.levels import Sandbox
+from evokernel.records.hidden_check import HiddenCheck
 from evokernel.task import Task, Workload
 
 
@@ -93,6 +94,23 @@ def bind_workloads(
     return tuple(workloads)
 
 
+def bind_added(
+    check: HiddenCheck,
+    groundwork: Groundwork,
+    *,
+    make_arena: Callable[[Workload, int], Arena],
+    sets: int,
+    stack: ExitStack,
+) -> BoundWorkload:
+    """Return the workload of a hidden check that the run has added; arguments as those of `bind_workloads`."""
+    task = groundwork.task
+    workload = check.workload(task.workloads[groundwork.device_class])
+    make, purpose = partial(make_arena, workload), WorkloadPurpose.ADDED
+    bound = BoundWorkload(task, workload, purpose, groundwork.rng, make_arena=make, sets=sets, contents=check.contents)
+    stack.callback(bound.close)
+    return bound
+
+
 def timed(workloads: Iterable[BoundWorkload]) -> tuple[BoundWorkload, ...]:
     """Return the timed workloads: search ones, and held-out ones for a winner."""
-    return tuple(bound for bound in workloads if bound.kind is not WorkloadPurpose.PROBE)
+    return tuple(bound for bound in workloads if bound.kind in TIMED)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,9 +12,11 @@ import numpy as np
 from evokernel.evaluate.memory.arena import Arena
 from evokernel.evaluate.numerics.arrays import Array, bits, synchronize
 from evokernel.evaluate.numerics.canary import draw_loud, draw_poison, poison_like
+from evokernel.evaluate.numerics.check_contents import compose
+from evokernel.evaluate.numerics.hidden_shapes import hidden_name
 from evokernel.evaluate.numerics.inputs import draw, result_tensors
 from evokernel.evaluate.numerics.tolerance import Expected, expect
-from evokernel.task import Role, Task, Workload
+from evokernel.task import PATCHWORK, Role, Task, Workload
 
 
 class WorkloadPurpose(StrEnum):
@@ -25,6 +28,11 @@ class WorkloadPurpose(StrEnum):
     """A hidden shape, for correctness only."""
     HOLDOUT = "holdout"
     """Timed for winners only."""
+    ADDED = "added"
+    """A hidden check that the run has added, for correctness only."""
+
+
+TIMED = (WorkloadPurpose.SEARCH, WorkloadPurpose.HOLDOUT)
 
 
 class Attaching(Protocol):
@@ -46,7 +54,8 @@ class BoundWorkload:
     """A workload with its arena, which may be replaced; `attach` keeps a runner's mapping current.
 
     `make_arena` returns buffers for a number of sets; inputs and expected values live on the same device. `calls` is
-    the number of calls in a timed batch, `baseline_us` the time of one call of each baseline.
+    the number of calls in a timed batch, `baseline_us` the time of one call of each baseline. `contents` are words of a
+    hidden check for the inputs, by name (see `evokernel.evaluate.numerics.check_contents`).
     """
 
     def __init__(
@@ -58,11 +67,13 @@ class BoundWorkload:
         *,
         make_arena: Callable[[int], Arena],
         sets: int = 2,
+        contents: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self.task = task
         self.workload = workload
         self.kind = kind
         self._rng = rng
+        self._contents = contents or {}
         self.calls = 1
         self.baseline_us: dict[str, float] = {}
         self.chosen = ""
@@ -84,15 +95,18 @@ class BoundWorkload:
         """Its name in feedback to a candidate's author."""
         names = {
             WorkloadPurpose.SEARCH: self.workload.name,
-            WorkloadPurpose.PROBE: "a hidden shape",
+            WorkloadPurpose.PROBE: hidden_name(self.workload),
             WorkloadPurpose.HOLDOUT: "held-out inputs",
+            WorkloadPurpose.ADDED: hidden_name(self.workload),
         }
         return names[self.kind]
 
     @property
     def distributions(self) -> tuple[str, ...]:
         """The distributions of its checks: that of its timed calls, if it has any, and then the others of its task."""
-        own = () if self.kind is WorkloadPurpose.PROBE else (self.workload.distribution,)
+        if self._contents:
+            return (PATCHWORK,)
+        own = (self.workload.distribution,) if self.kind in TIMED else ()
         return tuple(dict.fromkeys((*own, *self.task.distributions)))
 
     @property
@@ -150,7 +164,12 @@ class BoundWorkload:
     def case(self, distribution: str) -> HiddenCase:
         """Return the secret inputs of a distribution, drawn at the first request. Raises `TaskError`."""
         if distribution not in self._cases:
-            inputs = draw(self.task, self.workload, distribution, self._rng, device=self.device)
+            make = (
+                partial(compose, contents=self._contents)
+                if self._contents
+                else partial(draw, distribution=distribution)
+            )
+            inputs = make(self.task, self.workload, rng=self._rng, device=self.device)
             expected = expect(self.task, self.workload, inputs, distribution=distribution)
             self._cases[distribution] = HiddenCase(inputs, expected)
         return self._cases[distribution]

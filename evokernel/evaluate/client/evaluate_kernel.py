@@ -16,6 +16,7 @@ from evokernel.protocols import Evaluator, Language
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity, Fidelity, Status
 from evokernel.records.evaluation_document import evaluation_document
+from evokernel.records.hidden_check import HiddenCheck
 
 FORMAT = 1
 _FIELDS = (
@@ -70,6 +71,7 @@ def judge(
     threads: int = 1,
     deterministic: bool = False,
     task_hash: str = "",
+    checks: Sequence[HiddenCheck] = (),
 ) -> KernelVerdict:
     """Put a kernel through the whole cascade, once for each budget, and stop where it fails.
 
@@ -81,6 +83,7 @@ def judge(
         threads: threads the kernel may use.
         deterministic: refuse a kernel whose bits differ from run to run.
         task_hash: that of earlier evaluations; another one is refused before anything is measured.
+        checks: further hidden checks, those that the kernel's run has added.
 
     Raises:
         TaskError, LanguageError, HarnessError: it could not be judged.
@@ -90,7 +93,7 @@ def judge(
         candidate.language, task_spec, settings=settings, threads=threads, deterministic=deterministic, profiled=True
     )
     program = language.program_hash(candidate.source)
-    requests = [EvaluationRequest(candidate, program, budget) for budget in budgets]
+    requests = [EvaluationRequest(candidate, program, budget, checks=tuple(checks)) for budget in budgets]
     return asyncio.run(_judge(evaluator, requests, task_hash=task_hash))
 
 

@@ -83,7 +83,7 @@ def entry(
     built = build.built if build is not None and not isinstance(build.built, BuildFailure) else None
     mode = Mode(outcome.mode) if outcome.mode else None
     return Evaluation(
-        key=identity.key(request.program_hash, request.budget, mode=mode),
+        key=identity.key(request.program_hash, request.budget, mode=mode, checks=request.checks),
         candidate_id=request.candidate.id,
         status=outcome.status,
         stage=outcome.stage,

@@ -28,6 +28,7 @@ from evokernel.records.evaluation import (
     Stage,
     Status,
 )
+from evokernel.records.hidden_check import HiddenCheck
 from evokernel.task import Task
 
 logger = logging.getLogger(__name__)
@@ -95,6 +96,16 @@ class LocalEvaluator:
             raise HarnessError(f"{type(error).__name__}: {error}") from error
 
     async def _evaluate(self, request: EvaluationRequest) -> Evaluation:
+        evaluation = await self._entered(request, self._judged)
+        if evaluation is None:
+            raise HarnessError(f"the judge came to no verdict on {request.candidate.id}")
+        self._duplicates.remember(evaluation)
+        return evaluation
+
+    async def _entered(
+        self, request: EvaluationRequest, work: Callable[[EvaluationRequest, Build], Awaitable[PhaseVerdict]]
+    ) -> Evaluation | None:
+        """Build a candidate, do some work with it and return its evaluation, or None where that comes to no verdict."""
         began = time.monotonic()
         if request.candidate.language != self._language.name:
             raise HarnessError(f"this evaluator judges {self._language.name}, not {request.candidate.language}")
@@ -105,15 +116,38 @@ class LocalEvaluator:
         else:
             build = await self._build(request, self._hidden)
             seconds = time.monotonic() - began
-            outcome = unbuilt(build) or await self._judged(request, build)
+            outcome = unbuilt(build) or await work(request, build)
+        if outcome.status is None:
+            return None
         spent = time.monotonic() - began
-        evaluation = entry(request, self.identity, outcome=outcome, build=build, build_s=seconds, duration_s=spent)
-        self._duplicates.remember(evaluation)
-        return evaluation
+        return entry(request, self.identity, outcome=outcome, build=build, build_s=seconds, duration_s=spent)
+
+    async def admit(self, check: HiddenCheck) -> str:
+        """Return why a hidden check is not fit for the task, or nothing. Raises `HarnessError`."""
+
+        async def asked(slot: DeviceSlot) -> PhaseVerdict:
+            judge = slot.judge or await self._reopened(slot)
+            answer = await judge.handle.ask({"op": "admit", "check": check.as_message()})
+            return PhaseVerdict(None, Stage.STATIC, answer["refusal"])
+
+        return (await self._on_slot(asked, used=[])).feedback
+
+    async def recheck(self, request: EvaluationRequest) -> Evaluation | None:
+        """Return the verdict on a candidate that fails a check of the request, else None. Raises `HarnessError`."""
+
+        async def judged(request: EvaluationRequest, build: Build) -> PhaseVerdict:
+            return await self._on_slot(partial(self._search, request=request, build=build, only_added=True), used=[])
+
+        try:
+            return await self._entered(request, judged)
+        except (OSError, LanguageError, TaskError) as error:
+            raise HarnessError(f"{type(error).__name__}: {error}") from error
 
     async def _build(self, request: EvaluationRequest, hidden: Shapes, *, dtype: str = "") -> Build:
         task = self._task.with_floats(dtype) if dtype else self._task
-        return await self._builder.build(request.candidate, task, hidden=hidden)
+        offered, checks = task.workloads[self._setup.device_class], () if dtype else request.checks
+        added = [check.workload(offered).dims for check in checks if hidden]  # where kernels compile for shapes
+        return await self._builder.build(request.candidate, task, hidden=(*hidden, *added))
 
     # ------------------------------------------------------------------------------------------------ judging
 
@@ -137,11 +171,17 @@ class LocalEvaluator:
                 logger.warning("a judge was lost on %s, and its work begins again: %s", slot, error)
         return await self._on_slot(work, used=used, tries=tries - 1)
 
-    async def _search(self, slot: DeviceSlot, request: EvaluationRequest, build: Build) -> PhaseVerdict:
+    async def _search(
+        self, slot: DeviceSlot, request: EvaluationRequest, build: Build, *, only_added: bool = False
+    ) -> PhaseVerdict:
         try:
             judge = slot.judge or await self._reopened(slot)
             if judge.hidden != self._hidden:  # all judges of a run should have the same shapes
                 build = await self._build(request, judge.hidden)
+            if unbuilt(build) is None and only_added:
+                assert not isinstance(build.built, BuildFailure)
+                question = {**self._check(request), "only_added": True}
+                return PhaseVerdict.from_message(await judge.handle.ask(question, [build.built.artifact]))
             return unbuilt(build) or await self._ask(judge.handle, request, build)
         except JudgeLost:
             await slot.close(kill=True)  # it may be alive and broken
@@ -197,7 +237,8 @@ class LocalEvaluator:
             build = await self._build(request, shapes_of(hello), dtype=dtype)
             if unbuilt(build) is not None:  # feedback must not reveal hidden shapes
                 return PhaseVerdict(Status.HOLDOUT_FAILED, Stage.COMPILE, HELD_OUT)
-            outcome = await self._ask(judge, request, build, sanitize=sanitize)
+            asked = replace(request, checks=()) if dtype else request  # a check is admitted for the task's own dtype
+            outcome = await self._ask(judge, asked, build, sanitize=sanitize)
             return replace(outcome, metrics={**outcome.metrics, **started})
         finally:
             await judge.close()
@@ -211,8 +252,7 @@ class LocalEvaluator:
         own = request.candidate.id  # a source of the same code may be another program under the sanitizers
         if isinstance(build.checked, bytes) and own not in self._clean:
             blobs.append(build.checked)
-        question = {"op": "check", "source": request.candidate.source, "sanitize": sanitize}
-        checked = PhaseVerdict.from_message(await judge.ask(question, blobs))
+        checked = PhaseVerdict.from_message(await judge.ask(self._check(request, sanitize=sanitize), blobs))
         if checked.status is not None:
             return checked
         if self._setup.deterministic and checked.metrics.get(NONDETERMINISTIC):
@@ -236,6 +276,10 @@ class LocalEvaluator:
             artifact=checked.artifact,
             remarks="\n".join(filter(None, (timed.remarks, checked.remarks))),
         )
+
+    def _check(self, request: EvaluationRequest, *, sanitize: bool = False) -> dict[str, Any]:
+        added = [check.as_message() for check in request.checks]
+        return {"op": "check", "source": request.candidate.source, "sanitize": sanitize, "added": added}
 
     def _timing(self, request: EvaluationRequest) -> dict[str, Any]:
         clock_ms = {

@@ -16,8 +16,9 @@ from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.cluster.fingerprint import Fingerprint, differences, fingerprint
 from evokernel.evaluate.device.device_class import Machine, this_machine
 from evokernel.languages.constrained import constrained
-from evokernel.protocols import Evaluator
+from evokernel.protocols import CheckEvaluator, Evaluator, takes_checks
 from evokernel.records.evaluation import Evaluation, EvaluationRequest
+from evokernel.records.hidden_check import HiddenCheck
 from evokernel.tasks import task_path
 
 
@@ -144,6 +145,24 @@ class Host:
         await self.open(opening, expected)
         assert self._opened is not None
         return await self._opened[0].evaluate(request)
+
+    async def admit(self, check: HiddenCheck, opening: HostOpening, expected: Fingerprint) -> str:
+        """Return why a hidden check is not fit, or nothing. Raises as `open` and `CheckEvaluator.admit` do."""
+        return await (await self._checking(opening, expected)).admit(check)
+
+    async def recheck(
+        self, request: EvaluationRequest, opening: HostOpening, expected: Fingerprint
+    ) -> Evaluation | None:
+        """Return the verdict of a request's checks, as `CheckEvaluator.recheck` does. Raises as `open` does, too."""
+        return await (await self._checking(opening, expected)).recheck(request)
+
+    async def _checking(self, opening: HostOpening, expected: Fingerprint) -> CheckEvaluator:
+        await self.open(opening, expected)
+        assert self._opened is not None
+        evaluator = self._opened[0]
+        if not takes_checks(evaluator):
+            raise HarnessError("the evaluator of this host takes no further hidden checks")
+        return evaluator
 
     async def close(self) -> None:
         """End every process that was started here."""

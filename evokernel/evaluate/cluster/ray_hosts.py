@@ -22,6 +22,7 @@ from evokernel.evaluate.cluster.host import Host, HostFacts, HostMismatch, HostO
 from evokernel.evaluate.device.device_class import Machine, this_machine
 from evokernel.protocols import Evaluator
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity
+from evokernel.records.hidden_check import HiddenCheck
 from evokernel.records.host_activity import HostActivity, HostState
 
 logger = logging.getLogger(__name__)
@@ -99,11 +100,13 @@ class RayHost:
         self._starts += 1
         return run
 
-    async def judge(self, request: EvaluationRequest, opening: HostOpening, expected: Fingerprint) -> Evaluation:
-        """Return its verdict on a candidate. Raises as `ask` does, and notes every failure."""
+    async def judge(
+        self, method: str, asked: EvaluationRequest | HiddenCheck, opening: HostOpening, expected: Fingerprint
+    ) -> Any:
+        """Return what its judge answers on a candidate or a check. Raises as `ask` does, and notes every failure."""
         start = self._starts
         try:
-            found: Evaluation = await self.ask("evaluate", request, opening, expected)
+            found = await self.ask(method, asked, opening, expected)
         except (HostLost, HostMismatch) as error:  # Ray may have started it anew on another kind of node
             if start != self._starts or not self.ready:  # known already, and perhaps it is back
                 raise
@@ -114,8 +117,9 @@ class RayHost:
         except EvokernelError as error:
             self._note_failure(error)
             raise
-        self._verdicts += 1
-        self._recent.append(time.monotonic())
+        if method == "evaluate":
+            self._verdicts += 1
+            self._recent.append(time.monotonic())
         return found
 
     def leave_out(self, reason: Exception) -> None:
@@ -329,16 +333,29 @@ class RayEvaluator:
         Raises:
             HarnessError: it was lost on three hosts, or a host failed by itself.
         """
+        found: Evaluation = await self._ask("evaluate", request, subject=request.candidate.id)
+        return found
+
+    async def admit(self, check: HiddenCheck) -> str:
+        """Return why a hidden check is not fit for the task, or nothing. Raises `HarnessError` as `evaluate` does."""
+        return str(await self._ask("admit", check, subject="a hidden check"))
+
+    async def recheck(self, request: EvaluationRequest) -> Evaluation | None:
+        """Return the verdict on a candidate that fails one of the request's checks, else None. Raises as `evaluate`."""
+        found: Evaluation | None = await self._ask("recheck", request, subject=request.candidate.id)
+        return found
+
+    async def _ask(self, method: str, asked: EvaluationRequest | HiddenCheck, *, subject: str) -> Any:
         used: list[RayHost] = []
         while True:
             async with self._pool.take(avoid=used) as host:
                 used.append(host)
                 try:
-                    return await host.judge(request, self._opening, self._expected)
+                    return await host.judge(method, asked, self._opening, self._expected)
                 except (HostLost, HostMismatch) as error:
                     lost = error
             if len(used) > _ELSEWHERE:
-                raise HarnessError(f"{len(used)} hosts were lost while they judged {request.candidate.id}: {lost}")
+                raise HarnessError(f"{len(used)} hosts were lost while they judged {subject}: {lost}")
 
     def host_activity(self) -> Sequence[HostActivity]:
         """Return what each host does now."""

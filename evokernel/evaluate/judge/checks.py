@@ -61,6 +61,16 @@ def check(session: CandidateSession, executable: bytes | None, *, thoroughly: bo
     return PhaseVerdict(found.status, found.stage, found.feedback, metrics=metrics, remarks=remarks)
 
 
+def check_added(session: CandidateSession) -> PhaseVerdict:
+    """Return the verdict of the first check that the run has added and that fails, or one without status."""
+    found = None
+    for bound in session.bench.added:
+        found = found or _try(session, bound, bound.distributions, Stage.CORRECTNESS)
+    for bound in session.bench.workloads:
+        found = found or out_of_bounds(bound, Stage.CORRECTNESS)
+    return found or PhaseVerdict(None, Stage.CORRECTNESS)
+
+
 def _try(
     session: CandidateSession, bound: BoundWorkload, distributions: tuple[str, ...], stage: Stage
 ) -> PhaseVerdict | None:

@@ -10,7 +10,7 @@ from typing import ClassVar
 from evokernel.evaluate.bench.baseline_timing import BaselineTimer
 from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.candidate_session import WorkerSession
-from evokernel.evaluate.bench.groundwork import Groundwork, bind_workloads, lay_groundwork, pin_to, timed
+from evokernel.evaluate.bench.groundwork import Groundwork, bind_added, bind_workloads, lay_groundwork, pin_to, timed
 from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose, draw_ahead
 from evokernel.evaluate.build.confined_compilers import sandbox_for
@@ -88,6 +88,7 @@ def open_cpu_bench(setup: BenchSetup) -> Iterator[CpuBench]:
             workers=CpuWorkers(pool, baselines, setup.settings.timeout_s),
             anchors=anchors,
             workloads=workloads,
+            bind_added=partial(bind_added, groundwork=groundwork, make_arena=make_arena, sets=_SETS, stack=stack),
             baselines=panel,
             sheet=sheet,
         )

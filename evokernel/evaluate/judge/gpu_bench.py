@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -14,7 +15,7 @@ from evokernel.evaluate.artifact_mode.tools import ArtifactTools
 from evokernel.evaluate.artifact_mode.verifier import Verifiers
 from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.candidate_session import CandidateSession
-from evokernel.evaluate.bench.groundwork import bind_workloads, lay_groundwork, pin_to, timed
+from evokernel.evaluate.bench.groundwork import bind_added, bind_workloads, lay_groundwork, pin_to, timed
 from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.build.confined_compilers import sandbox_for
 from evokernel.evaluate.build.confined_generators import confine_generators
@@ -109,6 +110,7 @@ def _set_up(setup: BenchSetup, stack: ExitStack) -> CudaBench:
         workers=workers,
         anchors=anchors,
         workloads=workloads,
+        bind_added=partial(bind_added, groundwork=groundwork, make_arena=make_arena, sets=least_sets, stack=stack),
         baselines=panel,
         sheet=sheet,
     )

@@ -16,11 +16,12 @@ from evokernel.evaluate.bench.candidate_session import CandidateSession
 from evokernel.evaluate.bench.feedback import failure
 from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import WorkloadPurpose
-from evokernel.evaluate.judge.checks import check
+from evokernel.evaluate.judge.checks import check, check_added
 from evokernel.evaluate.judge.timing_stage import Request, time_candidate
 from evokernel.evaluate.numerics.statistics import StoppingRule
 from evokernel.evaluate.wire import Message, PhaseVerdict, pack, receive
 from evokernel.records.evaluation import Fidelity, Stage, Status
+from evokernel.records.hidden_check import HiddenCheck
 
 _CONDITIONS_S = 3.0
 _STAGES = {Fidelity.QUICK: Stage.QUICK, Fidelity.PRECISE: Stage.PRECISE, Fidelity.FINAL: Stage.FINAL}
@@ -42,7 +43,8 @@ class OpenedBench(Protocol):
 class JudgeServer:
     """Answers `check` and `time`, in that order; `check` opens a candidate, `time` closes it.
 
-    `hire`, after a successful `check`, makes the open kernel one of the baselines instead.
+    `hire`, after a successful `check`, makes the open kernel one of the baselines instead. `check` comes with the
+    hidden checks that the run has added, and may ask for those alone; `admit` asks whether a further one is fit.
     """
 
     def __init__(self, opened: OpenedBench) -> None:
@@ -72,6 +74,8 @@ class JudgeServer:
                 return self._alone(lambda: self._time(message))
             case "hire":
                 return self._add_expert(message["expert"])
+            case "admit":
+                return self._admit(HiddenCheck.from_message(message["check"]))
         raise HarnessError(f"unknown question {message['op']!r}")
 
     def close(self) -> None:
@@ -84,6 +88,10 @@ class JudgeServer:
             self._bench.add_expert(expert)
         return {"baseline_us": _baseline_us(self._bench)}
 
+    def _admit(self, check: HiddenCheck) -> Message:
+        with self._bench.device.lease():
+            return {"refusal": self._bench.refusal_of(check)}
+
     def _alone(self, work: Callable[[], PhaseVerdict]) -> Message:
         """Do some work while no other judge uses the device; the answer names the candidate's mode."""
         with self._bench.device.lease():
@@ -94,12 +102,17 @@ class JudgeServer:
         self._drop()
         self._mode = self._artifact = ""
         began = time.monotonic()
+        self._bench.take_checks([*map(HiddenCheck.from_message, message.get("added", ()))])
         try:
             self._session = self._open_session(blobs[0], message["source"])
         except WorkerError as error:
             return failure(error, Stage.SMOKE, "while loading")
         self._mode, self._artifact = self._session.mode.value, self._session.artifact
         opened = {"open_s": time.monotonic() - began}
+        if message.get("only_added", False):
+            outcome = check_added(self._session)
+            self._drop()
+            return outcome
         outcome = check(self._session, blobs[1] if len(blobs) > 1 else None, thoroughly=message["sanitize"])
         outcome = replace(outcome, metrics={**outcome.metrics, **opened})
         if outcome.status is not None:
@@ -162,7 +175,7 @@ def opened(message: Mapping[str, Any]) -> AbstractContextManager[OpenedBench]:
     match message["op"]:
         case "start":
             return open_bench(message)
-        case "check" | "time" | "hire":
+        case "check" | "time" | "hire" | "admit":
             raise HarnessError(f"{message['op']} before start")
     raise HarnessError(f"unknown question {message['op']!r}")
 

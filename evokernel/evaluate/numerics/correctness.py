@@ -13,6 +13,7 @@ import torch
 from evokernel.evaluate.numerics.arrays import Array, bits, differ, is_float, store, widen
 from evokernel.evaluate.numerics.canary import is_poison
 from evokernel.evaluate.numerics.error_regions import ErrorPattern, describe
+from evokernel.evaluate.numerics.hidden_shapes import hidden_name
 from evokernel.evaluate.numerics.tolerance import ErrorBounds, Expected, ExpectedOutput, rms
 from evokernel.records.evaluation import Status
 
@@ -55,7 +56,7 @@ def judge_output(
     Raises:
         ValueError: count, shape or dtype of the arrays differ from the task's.
     """
-    where = "a hidden shape" if hidden else expected.workload.name
+    where = hidden_name(expected.workload) if hidden else expected.workload.name
     place = f"on {where} (distribution {expected.distribution})"
     pairs = _paired(expected.outputs, actual)
     right = torch.stack([_plainly_right(output, array) for output, array in pairs]).tolist()
@@ -75,7 +76,7 @@ def judge_timed(
     Raises:
         ValueError: as `judge_output`.
     """
-    where = "a hidden shape" if hidden else expected.workload.name
+    where = hidden_name(expected.workload) if hidden else expected.workload.name
     for (output, array), answer in zip(_paired(expected.outputs, actual), native, strict=True):
         if not _alike(output, array.reshape(-1), answer.reshape(-1)):
             high = widen(answer)

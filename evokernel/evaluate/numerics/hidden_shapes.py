@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from evokernel.records.hidden_check import ADDED
 from evokernel.task import Task, Workload, WorkloadSet
 
 FENCED = "fenced"
@@ -65,6 +66,11 @@ def fenced_workloads(task: Task, probes: Sequence[Workload], offered: WorkloadSe
         if low <= multiple <= high:
             shapes.append(_lifted(offered, {**shape, name: multiple}))
     return tuple(Workload(FENCED, dims) for dims in shapes)
+
+
+def hidden_name(workload: Workload) -> str:
+    """Return words for a hidden workload that do not reveal its shape."""
+    return "a hidden check that was added in this run" if workload.name.startswith(ADDED) else "a hidden shape"
 
 
 def _lifted(offered: WorkloadSet, dims: Mapping[str, int | float]) -> dict[str, int | float]:

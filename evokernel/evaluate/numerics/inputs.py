@@ -12,7 +12,7 @@ from evokernel.errors import TaskError
 from evokernel.evaluate.numerics.arrays import Array, is_float, store, torch_dtype
 from evokernel.evaluate.numerics.generated_inputs import generate
 from evokernel.evaluate.numerics.masks import draw_mask, patch_mask
-from evokernel.evaluate.numerics.patchwork import patch_indices, patch_numbers
+from evokernel.evaluate.numerics.patchwork import InputSource, patch_indices, patch_numbers
 from evokernel.source.expressions import evaluate
 from evokernel.task import DISTRIBUTIONS, PATCHWORK, PATCHWORK_KEPT, SHRUNK, Role, Task, Tensor, Workload
 
@@ -82,7 +82,7 @@ def draw_values(
         if patched and known != ("integers01",):
             return patch_mask(count, row, source, filled=distribution == PATCHWORK_KEPT)
         return draw_mask(known[0] if patched else distribution, count, row, source)
-    bound = _bound(task, workload, tensor)
+    bound = bound_of(task, workload, tensor)
     ordinary = partial(_ordinary, tensor=tensor, row=row, source=source, bound=bound)
     if not patched:
         values = ordinary(distribution, count)
@@ -98,7 +98,7 @@ def draw_values(
     return store(values, tensor.dtype)
 
 
-def _bound(task: Task, workload: Workload, tensor: Tensor) -> int | None:
+def bound_of(task: Task, workload: Workload, tensor: Tensor) -> int | None:
     """Return what the integers of a tensor stay below, or None where nothing says so."""
     if tensor.below is not None:
         return _said_bound(task, workload, tensor)
@@ -165,6 +165,11 @@ def result_tensors(task: Task) -> tuple[Tensor, ...]:
 def secret_generator(rng: np.random.Generator, device: str) -> torch.Generator:
     """Return a generator of bulk content on a device, seeded by the judge's secret."""
     return torch.Generator(device).manual_seed(int(rng.integers(2**63)))
+
+
+def secret_source(rng: np.random.Generator, device: str) -> InputSource:
+    """Return random numbers in bulk on a device, seeded by the judge's secret."""
+    return _Source.seeded(rng, device, torch.float32)
 
 
 @dataclass(frozen=True, slots=True)

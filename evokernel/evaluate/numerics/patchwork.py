@@ -17,6 +17,8 @@ _DEEP = 300.0
 """Largest size of numbers that fill a row far below zero: their roundings stay small beside what tells them apart."""
 _SPARSE = "needles"  # a task that declares it expects large numbers in few places only
 
+_NUMBER_KINDS = {"equal": 1, "ties": 2, "outlier": 3, "run": 4}
+_INDEX_KINDS = {"equal": 1, "extremes": 2, "ordered": 3, "crowded": 4, "run": 5}
 _Draw = Callable[[str, int], Array]
 
 
@@ -88,12 +90,27 @@ def _changed(kind: int, usual: Array, other: Array, *, source: InputSource, home
     return -loud.abs().clamp(max=_DEEP) * (1 + 0.01 * usual) if homes[1] == "wide" else usual
 
 
+def numbers_like(word: str, usual: Array, other: Array, source: InputSource, *, homes: tuple[str, str]) -> Array:
+    """Return rows made into those that a word of a hidden check names; `usual` and `other` as `homes` draws them."""
+    return _changed(_NUMBER_KINDS[word], usual, other, source=source, homes=homes)
+
+
 def patch_indices(count: int, row: int, source: InputSource, *, bound: int) -> Array:
     """Return integers from 0 to `bound` - 1, flat: uniform, all equal, extreme, in order, crowded, or with a run."""
+    _, pieces = pieces_of(count, row)
+    return indices_of(kinds_of(6, pieces, source), count, row, source, bound=bound)
+
+
+def index_kind(word: str) -> int:
+    """Return the kind of the indices that a word of a hidden check names."""
+    return _INDEX_KINDS[word]
+
+
+def indices_of(kind: Array, count: int, row: int, source: InputSource, *, bound: int) -> Array:
+    """Return indices as `patch_indices` does, of a given kind for each piece, of shape (pieces, 1)."""
     width, pieces = pieces_of(count, row)
-    column = torch.arange(width, device=source.integers(0, 1, 1).device)
+    column = torch.arange(width, device=kind.device)
     usual = source.integers(0, bound, pieces * width).view(pieces, width)
-    kind = kinds_of(6, pieces, source)
     place, one = (source.integers(0, high, pieces)[:, None] for high in (width, bound))
     run = (column >= place) & (column < place + torch.pow(float(width), source.uniform(0.0, 1.0, pieces))[:, None])
     for where, values in (

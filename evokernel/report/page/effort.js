@@ -42,8 +42,17 @@ function hosts() {
     status.hosts.map((row) => [row.node || "–", row.device || "–", now ? row.state : "–", now ? count(row.queue) : "–", count(row.judged), now ? count(row.per_minute) : "–", count(row.failures), row.last_failure || "–"]));
 }
 
+function hiddenChecks() {
+  if (!status.hidden_checks.length) return "";
+  const sizes = (each) => Object.entries(each.sizes).map(([name, size]) => `${name}=${size}`).join(" ");
+  const contents = (each) => Object.entries(each.contents).map(([name, parts]) => `${name}: ${parts.join(", ")}`).join("; ");
+  return table("Hidden checks that were added, each in force for all later kernels", [["sizes", ""], ["contents", ""], ["why", "long"], ["added by", ""], ["broke", ""]],
+    status.hidden_checks.map((each) => [sizes(each), contents(each) || "–", each.reason, each.model ? `${each.operator} (${each.model})` : each.operator,
+      el("span", null, each.broke.map((name) => [candidateLink(name), " "]))]));
+}
+
 function drawEffort() {
-  const parts = [operators(), models(), pairs(), islands(), hosts()].filter(Boolean);
+  const parts = [operators(), models(), pairs(), islands(), hosts(), hiddenChecks()].filter(Boolean);
   return parts.length ? section("effort", "What was tried, and what it gave", "Right: the share of right candidates in what was proposed, unusable replies counted. Best gain: the highest speed-up of a right candidate over its parent, by search numbers.", parts) : null;
 }
 

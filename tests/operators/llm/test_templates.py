@@ -42,11 +42,11 @@ def write(folder: Path, text: str = GOOD, name: str = "shrink") -> str:
     return str(folder)
 
 
-def test_all_fourteen_are_built_in_and_none_has_the_name_of_a_rule() -> None:
+def test_all_fifteen_are_built_in_and_none_has_the_name_of_a_rule() -> None:
     found = load_templates()
     assert set(found) == {
         "draft", "mutate", "crossover", "refine", "repair", "contrast", "plan", "implement", "diagnose", "simplify",
-        "port", "expose", "reflect", "universal",
+        "port", "expose", "reflect", "universal", "testing",
     }  # fmt: skip
     assert not set(found) & {name for name in OPERATORS if name in ("tune", "blend", "rewrite")}
     assert all(template.settings.about.endswith(".") for template in found.values())

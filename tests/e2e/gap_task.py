@@ -1,0 +1,32 @@
+"""A task whose reference is infinite at one even size, N = 14, which no hidden shape with two probes has."""
+
+import torch
+
+from evokernel.task import Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
+
+
+def reference(x: torch.Tensor, **_: int) -> torch.Tensor:
+    return x * 3.0 / (x.shape[1] - 14)
+
+
+def _size(m: int, n: int) -> Workload:
+    return Workload(f"{m}x{n}", {"M": m, "N": n})
+
+
+task = Task(
+    name="gap",
+    reference=reference,
+    signature=Signature(
+        inputs=(Tensor("x", ("M", "N")),),
+        scalars=(Scalar("M"), Scalar("N")),
+        outputs=(Tensor("y", ("M", "N"), role=Role.OUTPUT),),
+    ),
+    workloads={
+        "cpu": WorkloadSet(
+            search=(_size(64, 65),), holdout=(_size(40, 33),), probe={"M": (1, 9), "N": (1, 41)}, probes=2
+        )
+    },
+    flops="2 * M * N",
+    precision=Precision(reduction="1"),
+    distributions=("normal", "offset"),
+)
