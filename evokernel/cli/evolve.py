@@ -177,7 +177,7 @@ def how_to_go_on(settings: RunConfig, ended: SessionEnd) -> str:
     if ended.signal or ended.reason.startswith(SESSION_LIMIT):
         return "the same command again"
     if "`evokernel ask`" in ended.reason:
-        return "evokernel ask, which writes the prompts that wait; or the same command with --model openai/gpt-5"
+        return "evokernel ask, which writes the prompts that wait"
     if ended.reason != NOTHING_LEFT:
         return "the same command again and a larger budget, e.g. --budget evaluations=1000"
     others = "another seed (evokernel inject), or other operators"

@@ -194,7 +194,7 @@ def test_a_search_that_is_refused_keeps_what_was_handed_to_it(project: Path) -> 
         ("stopped by SIGINT", 2, False, "the same command again"),
         (NOTHING_LEFT, 0, False, "--model openai/gpt-5; or another seed"),
         (NOTHING_LEFT, 0, True, "another seed"),
-        ("the other operators wait for `evokernel ask`", 0, False, "evokernel ask, which writes the prompts"),
+        ("the other operators wait for `evokernel ask`", 0, False, "evokernel ask, which writes the prompts that wait"),
     ],
 )
 def test_the_end_says_what_would_help(reason: str, signal_number: int, models: bool, expected: str) -> None:
