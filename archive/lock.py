@@ -14,7 +14,7 @@ _held: "weakref.WeakSet[EngineLock]" = weakref.WeakSet()
 class EngineLock:
     """An exclusive flock on `<store>.lock`, a file that also names its holder.
 
-    The file is never removed: after an unlink two processes could hold two files of one name.
+    The file stays when the lock is released. Whoever takes it makes sure that it still has its name.
     """
 
     __slots__ = ("__weakref__", "_file", "_store", "path")
@@ -54,9 +54,13 @@ class EngineLock:
             ) from error
         try:
             self._lock(self._file)
+            if _is_at(self.path, self._file):
+                return
         except BaseException:
             self.release()
             raise
+        self.release()  # its last holder removed it between our two calls
+        self._take()
 
     def _lock(self, file: int) -> None:
         try:
@@ -73,6 +77,12 @@ class EngineLock:
             raise StoreUnavailable(
                 f"cannot lock {self.path}: {error.strerror}; put the store on a local disk with free space"
             ) from error
+
+    def remove(self) -> None:
+        """Remove the file, where no store was made beside it, and release the lock."""
+        if self._file is not None and _is_at(self.path, self._file):
+            self.path.unlink()
+        self.release()
 
     def release(self) -> None:
         """Release the lock; a second call does nothing."""

@@ -107,6 +107,8 @@ class Store:
             return
         for suffix in reversed(SUFFIXES):  # the file last: a log without its file is refused
             self.database.path.with_name(self.database.path.name + suffix).unlink(missing_ok=True)
+        if self._lock is not None:
+            self._lock.remove()
 
     # -- functions of the archive as methods
 

@@ -218,10 +218,10 @@ def _spread(spread: Spread | None, said: Any) -> Text | str:
 
 def _lines(found: Comparison) -> Text | None:
     """Return in words what the numbers say, or None for nothing."""
-    lines = [(f"note: {note}", WARN) for note in found.notes]
+    lines = [_difference(each) for each in found.differences]
+    lines += [(f"note: {note}", WARN) for note in found.notes]
     if not found.comparable:
         lines.append(("so their speed-ups cannot be compared, only looked at side by side", WARN))
-    lines += [_difference(each) for each in found.differences]
     if not found.groups and any(each.told_apart for each in found.differences):
         lines.append(("one run of each: how much runs differ with nothing but another seed is not known", DIM))
     lines += [(line, "") for line in _group_lines(found.groups)] if found.comparable else []

@@ -176,6 +176,8 @@ def how_to_go_on(settings: RunConfig, ended: SessionEnd) -> str:
     """Say how the search goes on."""
     if ended.signal or ended.reason.startswith(SESSION_LIMIT):
         return "the same command again"
+    if "`evokernel ask`" in ended.reason:
+        return "evokernel ask, which writes the prompts that wait"
     if ended.reason != NOTHING_LEFT:
         return "the same command again and a larger budget, e.g. --budget evaluations=1000"
     others = "another seed (evokernel inject), or other operators"

@@ -1,11 +1,12 @@
 """The `evokernel` command: names of subcommands, loading on demand, and report of errors."""
 
 import logging
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -95,6 +96,19 @@ class Refused(click.ClickException):
         from evokernel.cli.display.text import clean
 
         return clean(self.message)
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print the message; in a terminal, wrap it between words."""
+        if file is not None or not sys.stderr.isatty():
+            super().show(file)
+            return
+        from rich.text import Text
+
+        from evokernel.cli.display.text import stderr
+        from evokernel.cli.display.word_table import wrapped
+
+        lines = wrapped(Text(f"Error: {self.format_message()}"), stderr().width)
+        click.echo("\n".join(line.plain for line in lines), err=True)
 
 
 class LazyCommands(click.Group):

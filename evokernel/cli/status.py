@@ -132,10 +132,13 @@ def _checks(checks: Sequence[StoredCheck]) -> str:
 
 
 def _champions(front: WorkloadFront) -> str:
-    each = (f"{one_line(c.workload, width=40)} {times(c.speedup)} {c.candidate[:8]}" for c in front.champions)
-    size = len(front.candidates)
-    of = "1 kernel is" if size == 1 else f"{size} kernels are"
-    return f"{', '.join(each)}; {of} on the Pareto front, hypervolume {front.hypervolume:.0%}"
+    led: dict[str, list[str]] = {}
+    for each in front.champions:
+        led.setdefault(each.candidate[:8], []).append(f"{one_line(each.workload, width=40)} {times(each.speedup)}")
+    lines = [f"{name} on {', '.join(where)}" for name, where in led.items()]
+    if (size := len(front.candidates)) > 1:
+        lines.append(f"{size} kernels are on the Pareto front, hypervolume {front.hypervolume:.0%}")
+    return "\n".join(lines)
 
 
 def _edit(edit: SettingChange) -> str:

@@ -33,24 +33,27 @@ def load_config(path: Path, *, overrides: Sequence[str] = ()) -> RunConfig:
     except yaml.YAMLError as error:
         raise ConfigError(syntax_problem(path, error)) from None
     if not isinstance(raw, dict):
-        raise ConfigError(f"{path}: expected a mapping of settings, got {type(raw).__name__}")
+        came = "nothing" if raw is None else f"a {type(raw).__name__}"
+        raise ConfigError(f"{path}: expected a mapping of settings, such as `task: gemm`, got {came}")
     for override in overrides:
         _override(raw, override)
-    config = parse_config(
-        raw, str(path), places=ConfigPlaces(path, text, [each.partition("=")[0] for each in overrides])
-    )
+    places = ConfigPlaces(path, text, [each.partition("=")[0] for each in overrides])
+    config = parse_config(raw, str(path), places=places)
     return config.model_copy(update=_absolute(config, path))
 
 
 def parse_config(raw: Mapping[str, Any], origin: str, *, places: ConfigPlaces | None = None) -> RunConfig:
     """Check a mapping and return the config. Raises `ConfigError` as `load_config` does."""
+    lines = list(places.repeated) if places else []
     try:
-        return RunConfig.model_validate(raw)
+        config = RunConfig.model_validate(raw)
     except ValidationError as error:
         found = error.errors()
         consequences = [each for each in found if each["type"] == "too_short" and _has_inner(each, found)]
-        lines = [_explain(each, places) for each in found if each not in consequences]
-        raise ConfigError(f"{origin} cannot be used:\n  " + "\n  ".join(lines)) from None
+        lines += [_explain(each, places) for each in found if each not in consequences]
+    if lines:
+        raise ConfigError(f"{origin} cannot be used:\n  " + "\n  ".join(lines))
+    return config
 
 
 def _override(raw: dict[str, Any], text: str) -> None:

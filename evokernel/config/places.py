@@ -24,6 +24,8 @@ class ConfigPlaces:
         self._overrides = tuple(overrides)
         self._marks: dict[Location, tuple[int, int]] = {}
         self._names: dict[Location, str] = {}
+        self.repeated: list[str] = []
+        """A line for each key that stands twice in a mapping: YAML would take the last one and say nothing."""
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         if root is not None:
             self._walk((), root)
@@ -45,7 +47,11 @@ class ConfigPlaces:
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 inner = (*location, str(key.value))
+                earlier = self._marks.get(inner)
                 self._marks[inner] = (key.start_mark.line + 1, key.start_mark.column + 1)
+                if earlier is not None:
+                    name = ".".join(map(str, inner))
+                    self.repeated.append(f"{self.place(inner)}: {name}: set twice, first in line {earlier[0]}")
                 if key.value == "name" and isinstance(value, yaml.ScalarNode):
                     self._names[location] = value.value
                 self._walk(inner, value)

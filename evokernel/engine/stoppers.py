@@ -17,18 +17,18 @@ class BudgetLimit:
     used: Callable[[Progress], float | None]
     """Read the amount used, in the unit of the setting; None where it is not known."""
     reason: str
-    """Reason to stop, with `{limit}` for the setting and `{used}` for the amount used."""
+    """Reason to stop, with `{limit}` for the setting, `{s}` for its plural, `{used}` for the amount used."""
     even: bool = True
     """It is used up evenly, so that the share left predicts the end of the run."""
 
 
 LIMITS = {
-    "evaluations": BudgetLimit(lambda p: p.evaluations, "budget of {limit} evaluations used"),
+    "evaluations": BudgetLimit(lambda p: p.evaluations, "budget of {limit} evaluation{s} used"),
     "hours": BudgetLimit(lambda p: p.seconds / 3600, "budget of {limit:g} h used"),
     "dollars": BudgetLimit(lambda p: p.cost_usd, "budget of ${limit:g} used"),
-    "tokens": BudgetLimit(lambda p: p.tokens, "budget of {limit} tokens used"),
-    "calls": BudgetLimit(lambda p: p.calls, "budget of {limit} calls used"),
-    "plateau": BudgetLimit(lambda p: p.since_improvement, "no better kernel in {limit} evaluations", even=False),
+    "tokens": BudgetLimit(lambda p: p.tokens, "budget of {limit} token{s} used"),
+    "calls": BudgetLimit(lambda p: p.calls, "budget of {limit} call{s} used"),
+    "plateau": BudgetLimit(lambda p: p.since_improvement, "no better kernel in {limit} evaluation{s}", even=False),
     "roofline": BudgetLimit(
         lambda p: p.roofline_share, "best kernel runs at {used:.0%} of the device's limit", even=False
     ),
@@ -55,7 +55,8 @@ class AtLimit:
         used = self.rule.used(progress)
         if used is None or used < self.limit:
             return None
-        return self.rule.reason.format(limit=self.limit, used=used).replace(RUN_LIMIT, self.word, 1)
+        plural = "" if self.limit == 1 else "s"
+        return self.rule.reason.format(limit=self.limit, s=plural, used=used).replace(RUN_LIMIT, self.word, 1)
 
     def remaining(self, progress: Progress) -> float | None:
         """Return the share left; None where it is not used up evenly."""

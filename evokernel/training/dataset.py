@@ -18,6 +18,7 @@ from evokernel import __version__
 from evokernel.errors import StoreError
 from evokernel.training.dataset_guide import card, folder_card
 from evokernel.training.rows import FORMAT, KINDS, ReplyChoice, Row, rows_of
+from evokernel.training.table_schema import arrow_fields
 from evokernel.training.tables import TABLES, TableChoice, table_rows
 
 MANIFEST, SCHEMA, CARD = "dataset.json", "schema.json", "README.md"
@@ -84,17 +85,21 @@ def write_dataset(
     contents = {f"{kind}.jsonl": _lines(each).encode() for kind, each in rows.items()} if any(counts.values()) else {}
     form, suffix = tables.form if tables else "", "parquet" if parquet else "jsonl"
     files: dict[str, list[str]] = {}
+    examples: dict[str, Row] = {}
     for name, splits in made.items():
         filled = {split: each for split, each in splits.items() if each}
         for split, each in filled.items():
             contents[f"{name}/{split}.{suffix}"] = _parquet(each) if parquet else _lines(each).encode()
             files.setdefault(name, []).append(f"{name}/{split}.{suffix}")
         if filled:
+            examples[name] = next(iter(filled.values()))[0]
             numbers = {split: len(each) for split, each in filled.items()}
-            contents[f"{name}/{CARD}"] = card(name, numbers, places, suffix=suffix, form=form).encode()
+            contents[f"{name}/{CARD}"] = card(
+                name, numbers, places, example=examples[name], suffix=suffix, form=form
+            ).encode()
             counts[f"{name}/"] = sum(numbers.values())
     if files:
-        contents[CARD] = folder_card(files).encode()
+        contents[CARD] = folder_card(files, examples).encode()
     if not contents:
         raise StoreError("there is nothing to learn from: no kernel that was asked for was judged")
     numbers = {f"{kind}.jsonl": counts[kind] for kind in KINDS}
@@ -111,7 +116,8 @@ def _parquet(rows: list[Row]) -> bytes:
     except ModuleNotFoundError as error:
         raise StoreError("--parquet needs pyarrow, which is not installed: pip install pyarrow") from error
     sink = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), sink)
+    schema = pyarrow.schema(arrow_fields(rows[0]))
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), sink)
     return sink.getvalue()
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evokernel import __version__
+from evokernel.training.table_schema import Row, card_features
 
 ABOUT = {
     "kernels": "Every judged kernel, wrong ones too: source, verdict, feedback, speed-up with its 95 % interval, "
@@ -18,31 +19,37 @@ ABOUT = {
 }
 
 
-def folder_card(files: Mapping[str, Sequence[str]]) -> str:
+def folder_card(files: Mapping[str, Sequence[str]], examples: Mapping[str, Row]) -> str:
     """Return the card of the whole folder, in which each table is a configuration: `load_dataset(folder, table)`.
 
     Args:
         files: by table the paths of its files, relative to the folder, each named by its split.
+        examples: a row of each.
     """
     configs = "".join(
         f"- config_name: {table}\n  data_files:\n"
         + "".join(f"  - split: {path.split('/')[-1].split('.')[0]}\n    path: {path}\n" for path in paths)
         for table, paths in files.items()
     )
+    columns = "".join(f"- config_name: {table}\n  features:\n{card_features(examples[table], '  ')}" for table in files)
     about = "\n".join(f"* `{table}`: {ABOUT[table]}" for table in files)
     return (
-        f"---\nconfigs:\n{configs}tags:\n- code\n- gpu-kernels\n---\n\n# Training data of evokernel\n\n"
+        f"---\nconfigs:\n{configs}dataset_info:\n{columns}tags:\n- code\n- gpu-kernels\n---\n\n"
+        "# Training data of evokernel\n\n"
         f'{about}\n\nEach is read by name: `load_dataset(folder, "{next(iter(files))}")`; its folder has a card.\n'
     )
 
 
-def card(table: str, splits: Mapping[str, int], runs: Sequence[Mapping[str, Any]], *, suffix: str, form: str) -> str:
+def card(
+    table: str, splits: Mapping[str, int], runs: Sequence[Mapping[str, Any]], *, example: Row, suffix: str, form: str
+) -> str:
     """Return the card of a table: where its files are, what a row is, which runs it comes from."""
     files = "".join(f"  - split: {split}\n    path: {split}.{suffix}\n" for split in splits)
     counts = ", ".join(f"{count} rows for {split}" for split, count in splits.items())
     sources = "\n".join(f"| {run['id']} | {run['store']} | {run['task']} | {run['device']} |" for run in runs)
     return (
-        f"---\nconfigs:\n- config_name: default\n  data_files:\n{files}tags:\n- code\n- gpu-kernels\n---\n\n"
+        f"---\nconfigs:\n- config_name: default\n  data_files:\n{files}"
+        f"dataset_info:\n  features:\n{card_features(example, '  ')}tags:\n- code\n- gpu-kernels\n---\n\n"
         f"# {table}\n\n{ABOUT[table]}\n\n{counts}; form `{form}`; written by evokernel {__version__}.\n\n"
         "A speed-up holds on its device alone: do not mix devices in one objective.\n"
         "`reward_rule` is 1 unless the judge refused text or behaviour; `reward_execution` is 1 for a right kernel, "

@@ -160,6 +160,19 @@ def test_a_search_that_is_refused_leaves_the_old_store_in_its_place_and_makes_no
     assert not (project / "new").exists()
 
 
+def test_a_search_that_is_refused_leaves_no_lock_where_it_made_no_store(project: Path) -> None:
+    store = project / "runs" / "refused.db"
+
+    def refused() -> None:
+        with Store.open(store, write=True):
+            raise ConfigError("refused")
+
+    with pytest.raises(ConfigError, match="refused"):
+        refused()
+    assert not list((project / "runs").glob("refused*"))
+    Store.open(store, write=True).close()
+
+
 def test_a_search_that_is_refused_keeps_what_was_handed_to_it(project: Path) -> None:
     path = project / "new.db"
 
@@ -181,6 +194,7 @@ def test_a_search_that_is_refused_keeps_what_was_handed_to_it(project: Path) -> 
         ("stopped by SIGINT", 2, False, "the same command again"),
         (NOTHING_LEFT, 0, False, "--model openai/gpt-5; or another seed"),
         (NOTHING_LEFT, 0, True, "another seed"),
+        ("the other operators wait for `evokernel ask`", 0, False, "evokernel ask, which writes the prompts that wait"),
     ],
 )
 def test_the_end_says_what_would_help(reason: str, signal_number: int, models: bool, expected: str) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from evokernel.cli.display.text import clean, duration, microseconds, one_line, reason, stdout, times
+from evokernel.cli.display.word_table import WordTable
 
 
 @given(st.text())
@@ -56,3 +57,13 @@ def test_a_reason_does_not_repeat_its_operator() -> None:
     assert reason("tune", "tune: A 1 -> 2") == "A 1 -> 2"
     assert reason("rewrite", "tile: by 8") == "tile: by 8"
     assert reason("seed", "seed") == "seed"
+
+
+@pytest.mark.parametrize("width", range(8, 30))
+def test_a_number_and_its_unit_stay_on_one_line(width: int) -> None:
+    table = WordTable(("workload", "kernel"), right=(1,))
+    table.add_row("a long name of words", "70.5 us")
+    table.add_row("95 % of what was asked", "1 h 06 min")
+    lines = [line.plain for line in table.lines(width)]
+    for whole in ("70.5 us", "95 %", "1 h", "06 min"):
+        assert any(whole in line for line in lines)

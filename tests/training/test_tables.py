@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from archive.store import Store
 from evokernel.training.dataset import write_dataset
@@ -112,6 +113,45 @@ def test_a_changed_row_is_found(store: Store, tmp_path: Path) -> None:
     assert (found.line, found.reason) == (1, "differs from the store in status")
     file.write_text('[1]\n{"run": "x"}\n{"run": "x", "candidate": "y", "steps": [3]}\n' + json.dumps(first))
     assert [each.line for each in check_table(file, [store]).complaints] == [1, 2, 3]
+
+
+def features_of(card: Path) -> dict[str, Any]:
+    """Return the `dataset_info` of a card: by table, or the features of the only one."""
+    info = yaml.safe_load(card.read_text(encoding="utf-8").split("---\n")[1])["dataset_info"]
+    return {each["config_name"]: each["features"] for each in info} if isinstance(info, list) else info["features"]
+
+
+def fits(features: list[dict[str, Any]], row: dict[str, Any]) -> bool:
+    """Say whether a row has the columns of a card, in order, and each value its type or none."""
+    types = {"string": str, "float64": float, "int64": int}
+    return [each["name"] for each in features] == list(row) and all(
+        all(fits(each["list"], item) for item in row[each["name"]])
+        if "list" in each
+        else row[each["name"]] is None or type(row[each["name"]]) is types[each["dtype"]]
+        for each in features
+    )
+
+
+@pytest.mark.parametrize("form", ["raw", "trl", "chatml"])
+def test_cards_declare_the_type_of_every_column(store: Store, tmp_path: Path, form: str) -> None:
+    tables = write(tmp_path / "data", store, form=form)
+    whole = features_of(tmp_path / "data" / "README.md")
+    for name, rows in tables.items():
+        assert whole[name] == features_of(tmp_path / "data" / name / "README.md")
+        assert all(fits(whole[name], row) for row in rows), name
+
+
+@pytest.mark.parametrize("parquet", [False, True])
+def test_a_column_has_one_type_though_a_run_leaves_it_empty(store: Store, tmp_path: Path, parquet: bool) -> None:
+    datasets = pytest.importorskip("datasets")
+    fill_store(tmp_path / "rules.db")
+    found = []
+    with Store.open(tmp_path / "rules.db", write=False) as rules:
+        for name, each in (("by rules", rules), ("by a model", store)):
+            write_dataset(tmp_path / name, [each], ReplyChoice(), tables=TableChoice(), parquet=parquet)
+            found.append(datasets.load_dataset(str(tmp_path / name), "kernels", cache_dir=str(tmp_path / "cache")))
+    assert not any(found[0]["train"]["model"])
+    assert found[0]["train"].features == found[1]["train"].features
 
 
 def test_datasets_and_pandas_read_every_table(store: Store, tmp_path: Path) -> None:

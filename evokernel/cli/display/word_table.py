@@ -13,7 +13,8 @@ GAP = 2
 COMFORT = 20
 """Width of a column of prose below which a column that may be left out is left out, in characters."""
 Cell = str | Text
-_WORD = re.compile(r"\S+")
+_WORD = re.compile(r"\d\S* (?:ns|us|ms|s|min|h|%)(?!\w)|\S+")
+"""What a line is never broken in: a word, or a number with its unit."""
 
 
 class WordTable:
@@ -74,7 +75,9 @@ class WordTable:
         """Return the widths between which the table changes its form."""
         naturals = [_widest(cells, str.splitlines) for cells in self._columns()]
         most = min(options.max_width, sum(naturals) + GAP * (len(naturals) - 1))
-        least = [_widest(cells, str.split) for place, cells in enumerate(self._columns()) if place not in self._drop]
+        least = [
+            _widest(cells, _WORD.findall) for place, cells in enumerate(self._columns()) if place not in self._drop
+        ]
         return Measurement(min(most, sum(least) + GAP * (len(least) - 1)), most)
 
     def _columns(self) -> list[list[Text]]:
@@ -84,7 +87,7 @@ class WordTable:
         """Return the positions of the columns that are shown, and the width of each."""
         columns = self._columns()
         naturals = [_widest(cells, str.splitlines) for cells in columns]
-        least = [_widest(cells, str.split) for cells in columns]
+        least = [_widest(cells, _WORD.findall) for cells in columns]
         least[-1] = min(least[-1], COMFORT)  # nothing stands to the right of what overruns the last column
         shown = [place for place, natural in enumerate(naturals) if natural]
         wanted = [max(low, min(natural, COMFORT)) for low, natural in zip(least, naturals, strict=True)]
