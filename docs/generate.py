@@ -27,6 +27,7 @@ from islands.workload_selectors import WORKLOAD_SELECTORS
 from operators import OPERATORS
 from operators.llm.templates import load_templates
 from operators.rewrites.cpp import CPP_REWRITES
+from operators.rewrites.cuda import CUDA_REWRITES
 from operators.rewrites.triton import TRITON_REWRITES
 
 HERE = Path(__file__).parent
@@ -235,8 +236,9 @@ def names() -> Iterator[str]:
     asking = {name: template.settings for name, template in load_templates().items()}
     roles = [(f"`{name}`", each.about, f"`{each.role}`") for name, each in asking.items()]
     yield f"## Operators that ask a model\n\n{table(('`operators`', 'what it does', 'role it asks'), roles)}"
-    cpp, triton = CPP_REWRITES.by_name, TRITON_REWRITES.by_name
+    cpp, cuda, triton = CPP_REWRITES.by_name, CUDA_REWRITES.by_name, TRITON_REWRITES.by_name
     yield _named("What `rewrite` does to C++", "rewrite", "what it does", cpp, partial(_move, cpp))
+    yield _named("What `rewrite` does to CUDA C++", "rewrite", "what it does", cuda, partial(_move, cuda))
     yield _named("What `rewrite` does to Triton", "rewrite", "what it does", triton, partial(_move, triton))
     selectors = SELECTORS | WORKLOAD_SELECTORS
     yield _named("Selectors", "`selector.kind`", "how a parent is picked", selectors, _documented(selectors))

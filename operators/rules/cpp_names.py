@@ -6,10 +6,8 @@ from functools import lru_cache
 import tree_sitter_cpp
 from tree_sitter import Language, Node, Parser
 
-_CUDA = re.compile(
-    r"\b__(?:global|device|host|shared|constant|forceinline|noinline|restrict|managed|grid_constant)__\b"
-    r"|\b__(?:launch_bounds|align|maxnreg|cluster_dims)__\s*\([^()]*(?:\([^()]*\)[^()]*)*\)"
-)
+from operators.rewrites.cuda.source import CUDA_WORDS
+
 _SCOPES = {
     "compound_statement",
     "for_statement",
@@ -65,7 +63,7 @@ def read_cpp(source: str, *, given: frozenset[str] = frozenset()) -> tuple[set[F
 
     CUDA C++ is read without the words that only CUDA has; `given` are macros of the compilation.
     """
-    text = _CUDA.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), source)
+    text = CUDA_WORDS.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), source)
     root = _parser().parse(text.encode()).root_node
     reading = _Reading(set(given))
     reading.visit(root)

@@ -12,10 +12,11 @@ from evokernel.rng import stream
 from evokernel.source.protected import protected_change
 from evokernel.source.regions import only_whole
 from operators.rewrites.cpp import CPP_REWRITES
+from operators.rewrites.cuda import CUDA_REWRITES
 from operators.rewrites.library import AnyRewriteLibrary, RewriteMove
 from operators.rewrites.triton import TRITON_REWRITES
 
-LIBRARIES: Mapping[str, AnyRewriteLibrary] = {"cpp": CPP_REWRITES, "triton": TRITON_REWRITES}
+LIBRARIES: Mapping[str, AnyRewriteLibrary] = {"cpp": CPP_REWRITES, "cuda": CUDA_REWRITES, "triton": TRITON_REWRITES}
 """The rewrites of each language that has some."""
 
 DECAY = 0.88

@@ -1,0 +1,101 @@
+"""Edits of a CUDA C++ source by spans: the rest of the text stays as written, comments and tunables included."""
+
+import ast
+import re
+from collections.abc import Iterable, Sequence
+
+from operators.rewrites.cuda.loops import CudaLoop
+from operators.rewrites.cuda.source import CudaModule
+from operators.rewrites.library import unused_name
+
+_HEAD = {"preproc_def", "preproc_function_def", "preproc_include", "preproc_call", "type_definition", "comment"}
+_TUNING = re.compile(r"^[^\n]*#\s*tune(?:-where)?:[^\n]*\n", re.MULTILINE)
+
+
+class CudaEdits:
+    """Edits of one module, all given by places of its original text."""
+
+    def __init__(self, module: CudaModule) -> None:
+        self.module = module
+        self._edits: list[tuple[int, int, str]] = []
+        self._added: set[str] = set()
+
+    def fresh(self, name: str) -> str:
+        """Return the name, with a number behind it if the source uses it already."""
+        chosen = unused_name(name, self.module.words() | self._added)
+        self._added.add(chosen)
+        return chosen
+
+    def insert(self, at: int, text: str) -> None:
+        """Insert a text at an offset of the CUDA C++."""
+        self._edits.append((at + self.module.start, at + self.module.start, text))
+
+    def insert_lines(self, at: int, lines: Sequence[str]) -> None:
+        """Insert lines in front of the statement at an offset, indented like it."""
+        self.insert(at, "".join(f"{line}\n{self.module.indent(at)}" for line in lines))
+
+    def append_lines(self, at: int, lines: Sequence[str]) -> None:
+        """Insert lines behind the statement that ends at an offset, indented like it."""
+        self.insert(at, "".join(f"\n{self.module.indent(at)}{line}" for line in lines))
+
+    def replace(self, loop: CudaLoop, lines: Sequence[str]) -> None:
+        """Replace a loop and the pragmas in front of it by lines, indented like it."""
+        text = ("\n" + self.module.indent(loop.first)).join(lines).rstrip()
+        self._edits.append((loop.first + self.module.start, loop.node.end_byte + self.module.start, text))
+
+    def add_definition(self, text: str) -> None:
+        """Put a definition in front of the first function, behind macros and includes, unless it is there."""
+        if text in self.module.cpp:
+            return
+        children = (child for child in self.module.root.named_children if child.type not in _HEAD)
+        first = next((child.start_byte for child in children), len(self.module.cpp))
+        at = self.module.cpp.rfind("\n", 0, first) + 1
+        self._edits.append((at + self.module.start, at + self.module.start, f"{text}\n"))
+
+    def add_tunable(self, name: str, default: int, choices: Iterable[int], *rules: str) -> str:
+        """Declare a tunable, handed to the kernels as a macro of the same name; return the name.
+
+        Each rule is a constraint in which `{}` stands for the name.
+        """
+        name = self.fresh(name)
+        lines = [f"{name} = {default}  # tune: {' '.join(map(str, choices))}"]
+        lines += [f"# tune-where: {rule.format(name)}" for rule in rules]
+        at = self._head_end()
+        self._edits.append((at, at, "".join(f"{line}\n" for line in lines)))
+        last = self.module.call.keywords[-1].value if self.module.call.keywords else self.module.call.args[0]
+        end, column = self._offset(last.end_lineno or 0, last.end_col_offset or 0), last.col_offset
+        own_line = self.module.call.keywords and last.lineno != self.module.call.lineno
+        gap = f",\n{' ' * (column - len(self.module.call.keywords[-1].arg or '') - 1)}" if own_line else ", "
+        self._edits.append((end, end, f"{gap}{name}={name}"))
+        return name
+
+    def result(self) -> str:
+        """Return the edited text.
+
+        Raises:
+            ValueError: two edits overlap.
+        """
+        pieces, at = [], 0
+        for start, stop, text in sorted(self._edits, key=lambda edit: edit[:2]):
+            if start < at:
+                raise ValueError(f"edits overlap at offset {start}")
+            pieces += [self.module.text[at:start], text]
+            at = stop
+        return "".join(pieces) + self.module.text[at:]
+
+    def _head_end(self) -> int:
+        """Return the offset behind the last line on tuning in front of the kernels, else behind the imports."""
+        tuned = [match.end() for match in _TUNING.finditer(self.module.text) if match.end() <= self.module.start]
+        if tuned:
+            return tuned[-1]
+        head = [stmt for stmt in self.module.tree.body if isinstance(stmt, ast.Import | ast.ImportFrom)]
+        return self._offset(max(stmt.end_lineno or 0 for stmt in head) + 1, 0) if head else 0
+
+    def _offset(self, line: int, column: int) -> int:
+        lines = self.module.text.split("\n")
+        return sum(len(each) + 1 for each in lines[: line - 1]) + len(lines[line - 1].encode()[:column].decode())
+
+
+def indented(lines: Iterable[str]) -> list[str]:
+    """Return the lines, one level further in."""
+    return [f"    {line}" if line and not line.startswith("#define") else line for line in lines]
