@@ -73,7 +73,9 @@ def written(
 def test_equal_sizes_stay_apart_and_the_program_says_how_it_was_checked(tmp_path: Path) -> None:
     body = "def reference(x, w, **_):\n    return F.rms_norm(x, x.shape[1:], w, 1e-6)"
     inputs = 'Tensor("x", ("R", "C")), Tensor("w", ("C",))'
-    text = inductor_seed(written(tmp_path, body, dims="R C", inputs=inputs, outputs=OUT.format(MATRIX)))
+    text = inductor_seed(
+        written(tmp_path, body, dims="R C", inputs=inputs, outputs=OUT.format(MATRIX)), timeout_s=600, compare_s=600
+    )
     assert RIGHT in text
     assert "def run(x, w, R, C, out):" in text
     assert {"R0_BLOCK_0", "NUM_WARPS_0"} <= read_tunables(text).values.keys()
