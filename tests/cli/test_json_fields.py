@@ -33,7 +33,7 @@ FIELDS = {
         "format", "store", "run_id", "state", "forked_from", "task", "language", "seed", "mode", "device",
         "environment", "sandbox", "results", "correct", "in_flight", "by_status", "by_mode", "seconds", "cost_usd",
         "priced", "calls", "tokens", "insights", "hints", "edits", "last_stop", "operators", "models",
-        "pairs", "predicted", "islands", "best", "since", "front", "diversity", "hosts",
+        "pairs", "predicted", "islands", "best", "since", "front", "diversity", "hosts", "hidden_checks",
     },
     "show": {
         "format", "candidate", "language", "program_hash", "skeleton", "origin", "kind", "holdout", "speedup",

@@ -132,7 +132,7 @@ def test_another_text_is_refused(example: Path) -> None:
     [
         (["k.cu"], "give --entry KERNEL and --launch"),
         (["k.cu", "--entry", "k", "--launch", "l.py", "--config", "1"], "--config is for kernels with triton.autotune"),
-        (["k.py:f", "--entry", "k"], "--entry and --launch are for a file in CUDA C++"),
+        (["k.py:f", "--entry", "k"], "--entry, --launch and --cuda-include are for a file in CUDA C++"),
         (["k.py:f"], "give --call SCRIPT.py"),
     ],
 )

@@ -13,7 +13,7 @@ GAP = 2
 COMFORT = 20
 """Width of a column of prose below which a column that may be left out is left out, in characters."""
 Cell = str | Text
-_WORD = re.compile(r"\d\S* (?:ns|us|ms|s|min|h|%)(?!\w)|\S+")
+_WORD = re.compile(r"\S+(?:(?<=\d) (?:ns|us|ms|s|min|h|%)(?!\w))?")
 """What a line is never broken in: a word, or a number with its unit."""
 
 

@@ -138,8 +138,8 @@ class _Capture:
     def _is_read(self, name: str) -> bool:
         """Say whether the program uses one of its inputs for more than checks on it."""
         code, _, _ = self.texts[-1].partition("\ndef get_args")  # how to try it out
-        lines = [line for line in code.splitlines() if re.search(rf"\b{name}\b", line)]
-        return any(not re.match(r"\s*(?:assert_|del |[\w, ]+ = args$)", line) for line in lines)
+        lines = [line.strip() for line in code.splitlines() if re.search(rf"\b{name}\b", line)]
+        return any(not line.startswith(("assert_", "del ")) and not line.endswith(" = args") for line in lines)
 
     def take(self, graph: Any) -> None:
         """Keep the text of a graph in place of compiling it."""

@@ -9,7 +9,7 @@ from operators.rewrites.cuda.source import CudaModule
 from operators.rewrites.library import unused_name
 
 _HEAD = {"preproc_def", "preproc_function_def", "preproc_include", "preproc_call", "type_definition", "comment"}
-_TUNING = re.compile(r"^[^\n]*#\s*tune(?:-where)?:[^\n]*\n", re.MULTILINE)
+_TUNING = re.compile(r"#\s*tune(?:-where)?:")
 
 
 class CudaEdits:
@@ -85,9 +85,10 @@ class CudaEdits:
 
     def _head_end(self) -> int:
         """Return the offset behind the last line on tuning in front of the kernels, else behind the imports."""
-        tuned = [match.end() for match in _TUNING.finditer(self.module.text) if match.end() <= self.module.start]
+        lines = self.module.text[: self.module.start].splitlines(keepends=True)
+        tuned = [number for number, line in enumerate(lines) if line[-1] == "\n" and _TUNING.search(line)]
         if tuned:
-            return tuned[-1]
+            return sum(map(len, lines[: tuned[-1] + 1]))
         head = [stmt for stmt in self.module.tree.body if isinstance(stmt, ast.Import | ast.ImportFrom)]
         return self._offset(max(stmt.end_lineno or 0 for stmt in head) + 1, 0) if head else 0
 

@@ -76,9 +76,14 @@ def test_cuda_is_a_language_of_its_own_on_the_same_devices(asked: dict[str, obje
         resolve_device(config(**asked), GEMM, machine=NO_GPU)
 
 
+class OfTriton(Rewrite):
+    def supports(self, language: str) -> bool:
+        return language == "triton"
+
+
 def test_an_island_leaves_out_what_has_nothing_to_offer_in_its_language() -> None:
     island = config(islands=[{"name": "one", "operators": {"tune": 1, "rewrite": 3}}]).islands[0]
-    operators: dict[str, Operator] = {"tune": Tune(), "rewrite": Rewrite()}
+    operators: dict[str, Operator] = {"tune": Tune(), "rewrite": OfTriton()}
     assert make_island(island, operators, language="triton").operators == {"tune": 1, "rewrite": 3}
     assert make_island(island, operators, language="cuda").operators == {"tune": 1}
     only = config(islands=[{"name": "one", "operators": {"rewrite": 1}}]).islands[0]

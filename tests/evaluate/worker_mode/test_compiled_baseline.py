@@ -121,7 +121,17 @@ def test_only_what_is_asked_for_is_part_of_who_judges() -> None:
     """So the setting alone makes no store of before it judged by somebody else."""
     language = local_language("cpp", contract.SETTINGS)
     hello = {"device": "d", "sheet": {}, "sandbox": "s", "baseline_us": {}}
-    without = {"sandbox", "compile_timeout_s", "gpus", "expert", "max_autotune", "hosts", "address", "devices"}
+    without = {
+        "sandbox",
+        "compile_timeout_s",
+        "gpus",
+        "expert",
+        "max_autotune",
+        "hosts",
+        "address",
+        "devices",
+        "cuda_include",
+    }
     before = f"{task_hash('gemm')} 1 {EvaluationConfig().model_dump_json(exclude=without)}"
 
     def judge(*, max_autotune: bool) -> str:
