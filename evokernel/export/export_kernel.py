@@ -284,6 +284,7 @@ def _provenance(
         "run": {"id": run.run_id, "created": run.created, "store": str(run.path), "seed": run.seed},
         "task": {"spec": config.task, "file_hash": task_hash(config.task), "hash": main.identity.task_hash},
         "config": config.model_dump(mode="json"),
+        "hidden_checks": [each.check.as_message() for each in store.added_checks()],
         **_origin(store, main, config),
         **({"dispatch": dispatch.document()} if dispatch else {}),
         "others": {name: _origin(store, each, config) for name, each in judgements.items() if each is not main},

@@ -22,6 +22,7 @@ from evokernel.export.files import KERNEL
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, Fidelity
 from evokernel.records.evaluation_document import speedup_document
+from evokernel.records.hidden_check import HiddenCheck
 from evokernel.records.timing import Speedup, Timing, combined_speedup
 from evokernel.tasks import load_task, task_hash
 
@@ -148,6 +149,7 @@ def _judged(folder: Path, module: str, facts: Mapping[str, Any], *, task: str, a
         settings=config.evaluation,
         threads=config.threads,
         deterministic=config.constraints.deterministic,
+        checks=[HiddenCheck.from_message(each) for each in facts.get("hidden_checks", ())],
     )
     then = _then(own, alone=alone)
     least = accept_from if accept_from is not None else min(1.0, then.value)
