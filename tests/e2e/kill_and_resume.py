@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
 CONFIG = """
@@ -51,7 +52,10 @@ def children(*, besides: Collection[str] = ()) -> list[str]:
     """Return the living children of this process but for some, after collecting those that have ended."""
     found = []
     for thread in Path("/proc/self/task").iterdir():
-        for name in (thread / "children").read_text().split():
+        names = ""
+        with suppress(FileNotFoundError, ProcessLookupError):  # the thread has just ended
+            names = (thread / "children").read_text()
+        for name in names.split():
             try:
                 if os.waitpid(int(name), os.WNOHANG) == (0, 0):
                     command = Path(f"/proc/{name}/cmdline").read_bytes().replace(b"\0", b" ")

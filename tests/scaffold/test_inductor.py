@@ -120,7 +120,8 @@ FUNCTIONS = {
         "        return self.norm(x) * self.scale\n"
         "model = Model()\n"
         "def reference(x, **_):\n"
-        "    kept = {key: each.to(x.device, copy=True) for key, each in model.named_buffers()}\n"
+        "    kept = {key: each.to(x if each.is_floating_point() else x.device, copy=True)\n"
+        "            for key, each in model.named_buffers()}\n"
         "    return torch.func.functional_call(model, kept, (x,))",
         *("R", 'Tensor("x", ("R", 9))', OUT.format('("R", 9)')),
     ),
