@@ -7,7 +7,7 @@ from typing import Any
 
 from evokernel.errors import LanguageError
 from evokernel.languages.device_limits import DeviceLimits
-from evokernel.languages.gpu.header_folders import HeaderFolders
+from evokernel.languages.header_folders import HeaderFolders
 from evokernel.languages.toolchain import CompilerRunner, PythonCompiler
 from evokernel.protocols import Language
 

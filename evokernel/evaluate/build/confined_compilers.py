@@ -18,7 +18,7 @@ from evokernel.evaluate.sandbox.run_once import ProcessLimits, VisiblePaths, run
 from evokernel.languages import make_language
 from evokernel.languages.cpp.compilers import find_compiler, find_objdump
 from evokernel.languages.device_limits import DeviceLimits
-from evokernel.languages.gpu.header_folders import HeaderFolders, header_folders
+from evokernel.languages.header_folders import HeaderFolders, header_folders
 from evokernel.languages.toolchain import CompilerRunner
 from evokernel.protocols import Language
 from evokernel.records.process_exit import ProcessExit

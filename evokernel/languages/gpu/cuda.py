@@ -7,8 +7,8 @@ from typing import Any
 from evokernel.errors import LanguageError
 from evokernel.languages.device_limits import DeviceLimits
 from evokernel.languages.gpu import cuda_guide, cuda_messages, cuda_static_check
-from evokernel.languages.gpu.header_folders import HeaderFolders
 from evokernel.languages.gpu.language import GpuPythonLanguage
+from evokernel.languages.header_folders import HeaderFolders
 from evokernel.languages.toolchain import PythonCompiler
 from evokernel.task import Task
 

@@ -7,7 +7,7 @@ import pytest
 
 from evokernel.config.load import parse_config
 from evokernel.errors import ConfigError, LanguageError
-from evokernel.languages.gpu.header_folders import header_folders
+from evokernel.languages.header_folders import header_folders
 
 
 @pytest.fixture
