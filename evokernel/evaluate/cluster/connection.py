@@ -18,7 +18,7 @@ def connect(address: str) -> Any:
     try:
         import ray
     except ImportError:
-        raise ConfigError("hosts: ray needs Ray: pip install -e '.[ray]' in the clone, on every node") from None
+        raise ConfigError("hosts: ray needs Ray: install evokernel-search[ray] on every node") from None
     if not ray.is_initialized():
         _knock(address)
         before = signal.getsignal(signal.SIGTERM)
