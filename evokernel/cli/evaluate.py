@@ -59,7 +59,7 @@ def command(  # noqa: PLR0913 - one for each option
     as_json: bool,
 ) -> None:
     """Judge one kernel FILE as a search would: is it right, and how fast is it?"""
-    from evokernel.config.run import EvaluationConfig
+    from evokernel.config.run import EvaluationConfig, language_of
     from evokernel.evaluate.client.evaluate_kernel import judge, judgement_document, read_candidate
 
     context = click.get_current_context()
@@ -68,6 +68,8 @@ def command(  # noqa: PLR0913 - one for each option
     if target and not compile_only:
         raise click.UsageError("--target goes with --compile-only: what is run is built for the GPU it runs on")
     candidate = read_candidate(file)
+    if cuda_include and "cuda" not in (candidate.language, language_of(expert or "")):
+        raise click.UsageError(f"--cuda-include names headers for CUDA C++, and {file} is in {candidate.language}")
     if compile_only:
         settings = EvaluationConfig(cuda_include=cuda_include)
         built = _compile(candidate, task_spec, settings=settings, threads=threads, target=target)

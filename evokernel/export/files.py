@@ -128,7 +128,7 @@ def _gpu_readme(task: Task, judgement: KernelVerdict, config: RunConfig, *, rows
         "README.gpu.md.txt",
         **_measured(task, judgement),
         kind=kind,
-        needs=needs + _headers_needed(config),
+        needs=needs + (_headers_needed(config) if judgement.candidate.language == "cuda" else ""),
         arguments=", ".join(argument.name for argument in task.signature.arguments),
         example=_gpu_example(task),
         rows=rows,

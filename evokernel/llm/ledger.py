@@ -50,7 +50,7 @@ class Ledger:
         """
         spent, limits = self._log.spending(), self._limits
         if limits.calls is not None and spent.calls + 1 > limits.calls:
-            raise BudgetSpent(f"budget of {limits.calls} calls used")
+            raise BudgetSpent(f"budget of {limits.calls} call{'s' * (limits.calls != 1)} used")
         open_usd = math.fsum(each.usd for each in self._open.values())
         open_tokens = sum(each.tokens for each in self._open.values())
         if limits.dollars is not None:

@@ -98,6 +98,7 @@ def test_headers_of_a_folder_are_part_of_what_was_judged(project: Path, call: Ca
     [
         (("--compile-only", "--final"), "leave out --final"),
         (("--target", "sm_90"), "--target goes with --compile-only"),
+        (("--cuda-include", "."), "--cuda-include names headers for CUDA C++"),
         (("--compile-only", "--target", "sm_12"), "unknown target 'sm_12': expected one of sm_80"),
     ],
 )

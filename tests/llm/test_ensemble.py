@@ -351,7 +351,7 @@ def test_keys_reach_neither_the_record_nor_anybody() -> None:
     [
         (SpendingLimits(dollars=400), r"^budget of \$400 used: \$15\.00 spent, the next call could cost \$392\.00$"),
         (SpendingLimits(tokens=400), "^budget of 400 tokens used: 15 spent, the next call could take 392$"),
-        (SpendingLimits(calls=1), "^budget of 1 calls used$"),
+        (SpendingLimits(calls=1), "^budget of 1 call used$"),
     ],
 )
 def test_a_call_that_could_cost_more_than_is_left_is_not_made(limits: SpendingLimits, words: str) -> None:

@@ -324,15 +324,10 @@ def _macros(root: Node) -> dict[str, str]:
     for node in walk(root):
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         if node.type == "preproc_def" and name is not None:
-            found.setdefault(plain(name), []).append(_uncommented(plain(value) if value else ""))
+            if not plain(node).endswith("\n"):  # the parser takes a comment for the end of a macro
+                raise UnreadableCuda(f"the macro {plain(name)} goes on behind a comment")
+            found.setdefault(plain(name), []).append(plain(value).partition("//")[0].strip() if value else "")
     return {name: values[0] for name, values in found.items() if len(values) == 1}
-
-
-def _uncommented(text: str) -> str:
-    """Return the value of a macro without a comment behind it; one with a comment in its middle stays as it is."""
-    value = text.partition("//")[0].strip()
-    head, _, comment = value.partition("/*")
-    return head.strip() if comment.find("*/") == len(comment) - 2 else value
 
 
 def _sizes(root: Node) -> dict[str, int]:

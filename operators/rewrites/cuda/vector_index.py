@@ -26,7 +26,7 @@ class VectorIndex:
     """Values at neighbouring numbers of a counter, the first of which is a multiple of their count."""
 
     count: int
-    """VectorIndex of a vector."""
+    """Elements of a vector."""
     counter: str
     """The counter, which is one more from lane to lane."""
     values: Mapping[str, ast.expr]

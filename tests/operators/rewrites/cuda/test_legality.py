@@ -6,6 +6,7 @@ import pytest
 
 from evokernel.source.tunables import read_tunables
 from operators.rewrites.cuda import CUDA_REWRITES
+from operators.rewrites.cuda.source import CudaModule
 from tests.operators.rewrites.cuda.sources import GEMM, HISTOGRAM, SOFTMAX, after, changed, offered
 
 MAX = "for (int i = threadIdx.x; i < C; i += THREADS) peak = fmaxf(peak, x[i]);"
@@ -24,6 +25,16 @@ def test_seeds_have_their_rewrites() -> None:
     assert offered(HISTOGRAM) == {"vector_load", "restrict"}
     assert offered(GEMM) == {"vector_tile", "prefetch_tile", "restrict"}
     assert "vector_load" in offered(ALONE)
+
+
+@pytest.mark.parametrize("written", ["8", "8  // elements", "8 /* elements */", "\\\n    8"])
+def test_comments_behind_a_macro_are_no_part_of_it(written: str) -> None:
+    module = CudaModule.parse(changed(SOFTMAX, ("#define WARPS", f"#define LANE {written}\n#define WARPS")))
+    assert module.macros["LANE"] == "8"
+
+
+def test_a_macro_that_goes_on_behind_a_comment_is_not_read() -> None:
+    assert not offered(changed(SOFTMAX, ("#define WARPS", "#define LANE 8 /* and */ + 1\n#define WARPS")))
 
 
 @pytest.mark.parametrize("text", ["", "def run(:", "def run(x):\n    pass\n", SOFTMAX.replace("Module(", "Other(")])
