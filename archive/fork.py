@@ -5,7 +5,7 @@ import time
 from bisect import bisect_right
 from pathlib import Path
 
-from archive import chain, checksums
+from archive import chain, checksums, hidden_checks
 from archive.database import Database
 from archive.identity import new_run, read_meta, write_meta
 from archive.journal import EntryKind
@@ -19,10 +19,11 @@ from evokernel.errors import StoreCorrupt, StoreError
 def fork(source: Path | str, target: Path | str, *, candidate: str) -> int:
     """Copy a candidate and its ancestors, with their evaluations, into a new store; return how many candidates.
 
-    In the new store their steps and seqs count from 1 and their order stays. `origin` names the run and the step (or
-    seq) they come from. Evaluations under the key of the new run are used again; others are history only. Seconds
-    and dollars spent on them do not count there. Calls of models and insights are not copied: a copied proposal keeps
-    its own usage and names no insights. The task, seed and device of the new run are still open.
+    In the new store their steps and seqs count from 1 and their order stays. `origin` names the run and the step
+    (or seq) they come from. Evaluations under the key of the new run are used again; others are history only.
+    Seconds and dollars spent on them do not count there. Calls of models and insights are not copied: a copied
+    proposal keeps its own usage and names no insights. Hidden checks of the run come along, and wait until they are
+    admitted. The task, seed and device of the new run are still open.
 
     Args:
         source: the store to copy from; only read, also while an engine writes it.
@@ -45,6 +46,7 @@ def fork(source: Path | str, target: Path | str, *, candidate: str) -> int:
                 chain.sign_all(new.database)
                 checksums.sign_all(new.database)
                 new_run(new.database)
+                hidden_checks.bring_along(old.database, new.database)
                 write_meta(new.database, "forked_from", old.meta("run_id") or "unknown")
                 write_meta(new.database, "forked_candidate", name)
     return len(family)

@@ -4,9 +4,11 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from archive import checksums
 from archive.database import Database
+from archive.identity import read_meta, write_meta
 from archive.inbox import take_entry
 from archive.journal import InboxEntry
 from archive.records import INBOX_COLUMNS
@@ -17,6 +19,8 @@ from evokernel.records.hidden_check import HiddenCheck
 
 CHECK = "hidden_check"
 """Kind of the entry of the inbox that holds one; it is taken in as it is made."""
+_FORKED = "forked_checks"
+"""The value of a run that holds the checks which a fork brought along and no session has taken in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +46,13 @@ def add(
     *,
     operator: str,
     model: str,
-    step: int,
+    step: int | None,
     session: int | None,
 ) -> tuple[InboxEntry, list[int]]:
     """Store a check as a fact, and then the verdicts on kernels that fail it, all or nothing.
 
-    Returns the fact of the check, and the seqs of the verdicts.
+    `step` is that of the operator, None where a fork brought the check along. Returns the fact of the check, and the
+    seqs of the verdicts.
     """
     payload = {**check.as_message(), "step": step, "model": model, "broke": [each.candidate_id for each in failed]}
     values = {"kind": CHECK, "payload": json.dumps(payload), "author": clean(operator), "created": time.time()}
@@ -65,6 +70,35 @@ def added(database: Database) -> tuple[StoredCheck, ...]:
         (CHECK,),
     )
     return tuple(_added(row["taken_seq"], row["payload"], author=row["author"]) for row in rows)
+
+
+def bring_along(old: Database, new: Database) -> None:
+    """Note the checks of a run in its fork, where they wait for a session that admits them."""
+    checks = [
+        {**each.check.as_message(), "operator": each.operator, "model": each.model, "broke": []}
+        for each in (*added(old), *brought_along(old))
+    ]
+    _keep(new, checks)
+
+
+def brought_along(database: Database) -> tuple[StoredCheck, ...]:
+    """Return the checks that a fork brought along and no session has taken in; their seq is 0."""
+    return tuple(_added(0, json.dumps(each), author=each["operator"]) for each in _forked(database))
+
+
+def settle(database: Database, check: HiddenCheck) -> None:
+    """Drop a check that a fork brought along, once it is in force or refused."""
+    digest = check.digest
+    _keep(database, [each for each in _forked(database) if HiddenCheck.from_message(each).digest != digest])
+
+
+def _forked(database: Database) -> list[dict[str, Any]]:
+    return list(json.loads(read_meta(database, _FORKED) or "[]"))
+
+
+def _keep(database: Database, checks: list[dict[str, Any]]) -> None:
+    if checks or read_meta(database, _FORKED) is not None:
+        write_meta(database, _FORKED, json.dumps(checks))
 
 
 def _added(seq: int, text: str, *, author: str) -> StoredCheck:

@@ -127,6 +127,8 @@ class Store:
     siblings = _method(queries.siblings)
     insight = _method(insights.find)
     added_checks = _method(hidden_checks.added)
+    checks_brought_along = _method(hidden_checks.brought_along)
+    settle_check = _method(hidden_checks.settle)
     spent = _method(sessions.spent)
     best = _method(summary.best)
     curve = _method(summary.curve)
@@ -213,7 +215,7 @@ class Store:
         return writing.add_evaluation(self.database, evaluation, session=self._session)
 
     def add_check(
-        self, check: HiddenCheck, failed: Sequence[Evaluation], *, operator: str, model: str, step: int
+        self, check: HiddenCheck, failed: Sequence[Evaluation], *, operator: str, model: str, step: int | None
     ) -> tuple[InboxEntry, list[int]]:
         """Store a hidden check of the run, and the verdicts on kernels that fail it, as facts; return these."""
         return hidden_checks.add(

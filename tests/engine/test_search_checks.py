@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from archive.fork import fork
 from archive.journal import EmptyStep, ResultEntry
 from archive.store import Store
 from evokernel.engine.assemble import make_operators
@@ -159,3 +160,31 @@ def test_a_new_version_of_the_evaluator_judges_leaders_under_the_checks(path: Pa
     session(path, evaluator, proposing(11), budget={"evaluations": 24})
     assert evaluator.asked
     assert all([check.sizes for check in request.checks] == [{"N": 4}] for request in evaluator.asked)
+
+
+def test_a_fork_takes_the_checks_along_and_drops_what_its_task_does_not_admit(path: Path, tmp_path: Path) -> None:
+    session(path, CheckingToy(), proposing(4, 5))
+    with Store.open(path, write=False) as store:
+        found, best = store.added_checks(), store.best(1)[0].candidate.candidate.id
+    assert {each.check.sizes["N"] for each in found} == {4, 5}
+    new, again, heard = tmp_path / "fork.db", tmp_path / "again.db", Heard()
+    fork(path, new, candidate=best)
+    fork(new, again, candidate=best)  # before a session has taken them in
+
+    class OddOnly(CheckingToy):
+        async def admit(self, check: HiddenCheck) -> str:
+            return "N is odd" if check.sizes["N"] % 2 == 0 else ""
+
+    for store_path, evaluator, sizes in ((new, CheckingToy(), {4, 5}), (again, OddOnly(), {5})):
+        session(store_path, evaluator, proposing(11), heard=heard, budget={"evaluations": 5})
+        with Store.open(store_path, write=False) as store:
+            assert store.verify() == []
+            assert store.checks_brought_along() == ()
+            taken = store.added_checks()
+        assert {each.check.sizes["N"] for each in taken} == sizes
+        assert {each.operator for each in taken} == {"testing"}
+        later = [fact for fact in facts(store_path, ResultEntry) if fact.seq > taken[-1].seq]
+        assert later
+        assert all("; hidden checks " in fact.evaluation.key.environment for fact in later)
+        assert replayed(store_path, config_of()).fingerprint()
+    assert any("refused: N is odd" in event.text for event in heard.events if isinstance(event, Notice))
