@@ -1,6 +1,5 @@
 """Selection of a parent by each workload, not only by the mean: by deap, without its global random state."""
 
-import importlib.util
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,8 +8,10 @@ from typing import Any
 
 import numpy as np
 from deap import base
+from deap.tools import selection
 
 from evokernel.records.fitness import Elite
+from evokernel.source.python_file import load_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +60,7 @@ def individuals(elites: Sequence[Elite], objective: str = "") -> list[Individual
 
 def _own_selection() -> ModuleType:
     """Return a copy of deap's module of selectors: it draws from a global, here replaced, that the rest never sees."""
-    spec = importlib.util.find_spec("deap.tools.selection")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_file(selection.__file__, selection.__name__)
 
 
 WORKLOAD_SELECTORS = {"lexicase": LexicaseSelector}

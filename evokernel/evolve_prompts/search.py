@@ -141,7 +141,7 @@ class PromptSearch:
                 await self._evolve()
             except BudgetSpent as spent:
                 return PromptDecision(None, f"undecided: {spent}", self.spent())
-        chosen = self._store.text(self._store.decision or ORIGINAL)
+        chosen = self._store.texts()[self._store.decision or ORIGINAL]
         return PromptDecision(chosen, self._reason(), self.spent())
 
     def spent(self) -> Spending:
@@ -155,7 +155,7 @@ class PromptSearch:
         trials = self._store.trials()
         return {
             text.number: {task.name: trials[text.number, task.name].gain for task in tasks}
-            for text in self._store.texts()
+            for text in self._store.texts().values()
             if all((text.number, task.name) in trials for task in tasks)
         }
 
@@ -163,12 +163,12 @@ class PromptSearch:
 
     async def _evolve(self) -> None:
         settings = self._settings
-        if self._store.text(ORIGINAL) is None:
+        if ORIGINAL not in self._store.texts():
             self._store.add_text(PromptText(ORIGINAL, settings.text))
         for task in settings.tasks:
             await self._try(ORIGINAL, task)
         for number in range(ORIGINAL + 1, ORIGINAL + 1 + settings.rounds):
-            if self._store.text(number) is None and not self._room():
+            if number not in self._store.texts() and not self._room():
                 self._say("the budget has no room for another round beside the decision")
                 break
             await self._round(number)
@@ -183,7 +183,7 @@ class PromptSearch:
 
     async def _round(self, number: int) -> None:
         """Make a text and try it: on the task of its traces first, and on the others where it gains more there."""
-        text = self._store.text(number) or await self._edited(number)
+        text = self._store.texts().get(number) or await self._edited(number)
         if text.refusal:
             return
         first = next(task for task in self._settings.learning if task.name == text.task)
@@ -199,8 +199,7 @@ class PromptSearch:
         front, learning = front_of(self.scores(self._settings.learning)), self._settings.learning
         rng = stream(self._settings.seed, number, "prompt")
         shares = [lead / sum(front.values()) for lead in front.values()]
-        parent = self._store.text(int(rng.choice(list(front), p=shares)))
-        assert parent is not None  # scores are of stored texts
+        parent = self._store.texts()[int(rng.choice(list(front), p=shares))]
         task = learning[int(rng.integers(len(learning)))]
         seen = traces(task, self._trial_path(parent.number, task))
         request = reflection_request(self._settings.original, parent.text, seen, step=number, about=task.name)
@@ -214,7 +213,7 @@ class PromptSearch:
         made = PromptText(number, "", parent.number, task.name)
         try:
             edited, idea = read_edit(reply.text, parent.text)
-            same = next((each.number for each in self._store.texts() if each.text == edited), None)
+            same = next((each.number for each in self._store.texts().values() if each.text == edited), None)
             if same is not None:
                 raise UnreadableReply(f"the edit makes text {same} once more")
             made = replace(made, text=edited, idea=idea)
@@ -233,8 +232,7 @@ class PromptSearch:
         known = self._store.trials().get((number, task.name))
         if known is not None:
             return known
-        text, path = self._store.text(number), self._trial_path(number, task)
-        assert text is not None  # a text is stored before it is tried
+        text, path = self._store.texts()[number], self._trial_path(number, task)
         config = trial_config(self._settings.configs[task.name], operator=self._operator, prompts=self._folder(text))
         dollars = self._dollars(_spent_in(path) if path.exists() else Spending())
         await ask(task, path, config, asks=self._settings.asks, dollars=dollars, make_search=self._make_search)

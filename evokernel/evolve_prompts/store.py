@@ -6,6 +6,7 @@ The file is a `Store` with two tables more. Each trial has a store of its own, b
 import json
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -84,14 +85,10 @@ class PromptStore:
         """Note the text that the held-out tasks chose."""
         self._store.set_meta(_DECISION, str(number))
 
-    def texts(self) -> list[PromptText]:
+    def texts(self) -> dict[int, PromptText]:
         """Return all texts by number."""
-        return [PromptText(*row) for row in self._database.rows("SELECT * FROM prompt_texts ORDER BY number")]
-
-    def text(self, number: int) -> PromptText | None:
-        """Return a text, or None."""
-        row = self._database.row("SELECT * FROM prompt_texts WHERE number = ?", (number,))
-        return None if row is None else PromptText(*row)
+        rows = self._database.rows("SELECT * FROM prompt_texts ORDER BY number")
+        return {text.number: text for text in starmap(PromptText, rows)}
 
     def add_text(self, text: PromptText) -> None:
         """Store a new text."""
@@ -99,7 +96,7 @@ class PromptStore:
 
     def lineage(self, number: int) -> list[PromptText]:
         """Return a text and those it was made from, the original first."""
-        texts = {text.number: text for text in self.texts()}
+        texts = self.texts()
         found: list[PromptText] = []
         while number:
             found.insert(0, texts[number])

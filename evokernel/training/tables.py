@@ -233,18 +233,16 @@ def _preferences(kernels: Sequence[JudgedKernel], prompts: _Prompts, choice: Tab
 
     All are of one run, so of one task and device.
     """
-    siblings: dict[str, list[JudgedKernel]] = {}
+    families: dict[str, tuple[JudgedKernel, list[JudgedKernel]]] = {}
     for each in kernels:
         if each.parent is not None and each.parent.right:
-            siblings.setdefault(each.parent.judged.candidate_id, []).append(each)
-    for family in siblings.values():
+            families.setdefault(each.parent.judged.candidate_id, (each.parent, []))[1].append(each)
+    for parent, family in families.values():
         right = sorted((each for each in family if each.searched), key=_searched_value)
         wrong = [each for each in family if not each.right]
         for chosen in filter(choice.takes, right):
             slower = [each for each in right if chosen.beats(each)]
             for rejected in (*slower[-1:], *wrong[-1:]):
-                parent = chosen.parent
-                assert parent is not None
                 facts = {**_answer_facts(chosen), "rejected_candidate": rejected.judged.candidate_id,
                          "rejected_status": rejected.judged.status.value,
                          "rejected_reward_execution": rewards(rejected)["reward_execution"]}  # fmt: skip

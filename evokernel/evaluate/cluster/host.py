@@ -132,19 +132,22 @@ class Host:
             HostMismatch: this host is not like the others.
             EvokernelError: as `open_evaluator` does.
         """
+        _, run = await self._ready(opening, expected)
+        return run
+
+    async def _ready(self, opening: HostOpening, expected: Fingerprint) -> tuple[Evaluator, JoinedRun]:
         async with self._opening:
             if self._opened is None:
                 wrong = differences(expected, fingerprint(this_machine()))
                 if wrong:
                     raise HostMismatch(wrong)
                 self._opened = await self._stack.enter_async_context(opening.open())
-            return self._opened[1]
+            return self._opened
 
     async def evaluate(self, request: EvaluationRequest, opening: HostOpening, expected: Fingerprint) -> Evaluation:
         """Return the verdict on a candidate. Raises as `open` and `Evaluator.evaluate` do."""
-        await self.open(opening, expected)
-        assert self._opened is not None
-        return await self._opened[0].evaluate(request)
+        evaluator, _ = await self._ready(opening, expected)
+        return await evaluator.evaluate(request)
 
     async def admit(self, check: HiddenCheck, opening: HostOpening, expected: Fingerprint) -> str:
         """Return why a hidden check is not fit, or nothing. Raises as `open` and `CheckEvaluator.admit` do."""
@@ -157,9 +160,7 @@ class Host:
         return await (await self._checking(opening, expected)).recheck(request)
 
     async def _checking(self, opening: HostOpening, expected: Fingerprint) -> CheckEvaluator:
-        await self.open(opening, expected)
-        assert self._opened is not None
-        evaluator = self._opened[0]
+        evaluator, _ = await self._ready(opening, expected)
         if not takes_checks(evaluator):
             raise HarnessError("the evaluator of this host takes no further hidden checks")
         return evaluator

@@ -2,12 +2,11 @@
 
 import ctypes
 import functools
-import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from evokernel.errors import HarnessError
 from evokernel.evaluate.worker_mode.trampoline import word_of
+from evokernel.source.python_file import load_file
 from evokernel.task import Baseline, Scalar, Signature
 
 EXPERT = "expert"
@@ -30,12 +29,7 @@ def python_baseline(file: str, signature: Signature) -> Baseline:
 
     @functools.cache
     def loaded() -> Callable[..., object]:
-        spec = importlib.util.spec_from_file_location("evokernel_expert", file)
-        if spec is None or spec.loader is None:
-            raise HarnessError(f"{file} cannot be imported as Python")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        run: Callable[..., object] = module.run
+        run: Callable[..., object] = load_file(file, "evokernel_expert").run
         return run
 
     def call(inputs: Mapping[str, Any], outputs: Sequence[Any]) -> None:

@@ -2,7 +2,6 @@
 
 import ast
 import copy
-import importlib.util
 import inspect
 import re
 import textwrap
@@ -17,6 +16,7 @@ from evokernel.languages.device_limits import DeviceLimits
 from evokernel.scaffold.inductor.inductor_code import Unusable
 from evokernel.scaffold.inductor.narrow_operands import narrow_operands
 from evokernel.scaffold.inductor.template_choice import TemplateSet
+from evokernel.source.python_file import load_file
 
 _WORD = re.compile(r"\b[A-Za-z_]\w*\b")
 _TILES = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M")
@@ -31,11 +31,7 @@ class GeneratedKernel:
         """Load a kernel's text; Triton reads it from a file in the folder. `tf32`: products may be rounded to TF32."""
         path = folder / f"{name}.py"
         path.write_text(text)
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        module = load_file(path, name)
         found = getattr(module, name)
         self.inductor_name = name
         self.name = f"kernel_{number}"

@@ -4,7 +4,6 @@ The interpreter computes numbers of 16 and 8 bits in its own way, so the program
 """
 
 import contextlib
-import importlib.util
 import json
 import re
 import sys
@@ -22,6 +21,7 @@ from evokernel.evaluate.numerics.inputs import draw, result_tensors
 from evokernel.evaluate.numerics.tolerance import expect
 from evokernel.scaffold.inductor.interpreted_library import InterpretedLibrary
 from evokernel.scaffold.inductor.trace_sizes import check_workloads
+from evokernel.source.python_file import load_file
 from evokernel.source.tunables import read_tunables, with_values
 from evokernel.task import DTYPES, Role, Scalar, Task, Tensor, Workload
 from evokernel.tasks import load_task
@@ -61,11 +61,7 @@ def _in_small_tiles(text: str) -> str:
 
 def _loaded(text: str, path: Path) -> Any:
     path.write_text(text)
-    spec = importlib.util.spec_from_file_location("interpreted", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_file(path, "interpreted")
     vars(module)["libdevice"] = InterpretedLibrary()
     return module.run
 
