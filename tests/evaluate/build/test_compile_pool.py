@@ -4,6 +4,7 @@ import os
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -169,6 +170,11 @@ def test_programs_can_be_started_and_no_secret_is_in_their_environment(forge, mo
 def test_what_is_preloaded_is_there_before_the_first_request():
     forge = CompilePool(detect_sandbox(), TOOLBOX)
     assert told(forge, "imported", names=["numpy", "torch"])["names"] == ["numpy"]
+
+
+def test_a_package_that_asks_for_a_temporary_folder_while_it_is_imported_does_no_harm():
+    forge = CompilePool(detect_sandbox(), replace(TOOLBOX, preload=("folder_at_import",)))
+    assert told(forge, "imported", names=["folder_at_import"])["names"] == ["folder_at_import"]
 
 
 def test_an_import_that_fails_says_why():

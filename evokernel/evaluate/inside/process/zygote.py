@@ -13,6 +13,7 @@ import select
 import signal
 import socket
 import sys
+import tempfile
 from typing import Any, NoReturn, Protocol, cast
 
 from .reaper import end_orphans
@@ -119,9 +120,11 @@ def load(spec: dict[str, Any]) -> tuple[ForkProgram, Any]:
     No untrusted code runs before this ends.
     """
     sys.path += spec["packages"]
+    tempfile.tempdir = "/"  # dill, which torch imports, asks for a folder that can be written; here is none yet
     for name in spec["preload"]:
         importlib.import_module(name)
     program = cast(ForkProgram, importlib.import_module(f"..{spec['program']}", __package__))
+    tempfile.tempdir = None
     return program, getattr(program, spec["prepare"])(spec) if spec["prepare"] else None
 
 

@@ -146,8 +146,10 @@ def _declared(node: Node, kind: str) -> ir.Decl | None:
     init: ir.Expr | None = None
     dims: tuple[ir.Expr, ...] = ()
     if node.type == "init_declarator":
-        init = _expr(_needed(node, "value"))
-        node = _needed(node, "declarator")
+        value = _needed(node, "value")
+        if value.type == "argument_list":  # `t(2 * N)`: for a class, `t = 2 * N` is something else
+            return None
+        init, node = _expr(value), _needed(node, "declarator")
     while node.type == "pointer_declarator":
         qualifiers = [_text(child) for child in node.named_children[:-1]]
         kind += "*" + "".join(f" {q}" for q in qualifiers)

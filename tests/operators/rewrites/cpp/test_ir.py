@@ -28,6 +28,7 @@ extern "C" void run(const float* __restrict__ a, float* c, int64_t M) {
   while (true) { if (M) break; }
   int64_t n = 0;
   ++n;
+  std::vector<float> t(2 * M);
   // last
 }
 int after;
@@ -56,7 +57,15 @@ def test_reading_what_was_written_gives_the_same_program(nest: Nest) -> None:
 
 def test_text_that_is_not_understood_survives() -> None:
     text = write(read(ODDITIES))
-    for part in ("while (true) { if (M) break; }", "// first", "// last", "// trailing", "int after;", "twice"):
+    for part in (
+        "while (true) { if (M) break; }",
+        "std::vector<float> t(2 * M);",
+        "// first",
+        "// last",
+        "// trailing",
+        "int after;",
+        "twice",
+    ):
         assert part in text
     assert read(text) == read(ODDITIES)
     assert write(read(text)) == text
