@@ -75,19 +75,15 @@ class WatchedRun(Protocol):
     @property
     def gone(self) -> bool:
         """True once the reader of the output has gone."""
-        ...
 
     def show(self, look: StoreLook) -> None:
         """Show one look."""
-        ...
 
     def __enter__(self) -> Self:
         """Begin to show."""
-        ...
 
     def __exit__(self, *details: object) -> None:
         """Stop showing, leaving the terminal as it was."""
-        ...
 
 
 class WatchFrame:

@@ -36,7 +36,6 @@ class EarlierReplies(Protocol):
 
     def find(self, key: str, sample: int) -> StoredCall | None:
         """Return a call with a usable reply by its key and sample, or None."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

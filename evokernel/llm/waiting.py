@@ -15,11 +15,9 @@ class Clock(Protocol):
 
     def now_s(self) -> float:
         """Return seconds since any fixed moment."""
-        ...
 
     async def sleep_s(self, seconds: float) -> None:
         """Wait."""
-        ...
 
 
 class SystemClock:

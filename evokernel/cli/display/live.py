@@ -43,22 +43,18 @@ class SearchView(Protocol):
 
     def hear(self, event: Event | JudgedLine) -> None:
         """Take note of one event."""
-        ...
 
     def tick(self, snapshot: Snapshot) -> None:
         """Bring what is shown up to date."""
-        ...
 
     gone: bool
     """True once the terminal was closed, or the reader of a pipe has left."""
 
     def __enter__(self) -> Self:
         """Begin to show."""
-        ...
 
     def __exit__(self, *details: object) -> None:
         """Stop showing, leaving the terminal as it was."""
-        ...
 
 
 @dataclass(slots=True)

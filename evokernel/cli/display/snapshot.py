@@ -30,20 +30,16 @@ class EngineView(Protocol):
     @property
     def state(self) -> "SearchState":
         """Account and populations of the run; read-only."""
-        ...
 
     @property
     def stopper(self) -> Stopper:
         """The rule that ends the search."""
-        ...
 
     async def run(self) -> str:
         """Search until a budget is used or a stop is asked for; return the reason."""
-        ...
 
     def stop(self, reason: str) -> None:
         """Propose nothing more; finish what is in flight."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,15 +25,12 @@ class JudgeHandle(Protocol):
     @property
     def alive(self) -> bool:
         """Say whether it can still be asked."""
-        ...
 
     async def ask(self, message: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> Message:
         """Return the answer to one message. Raises `JudgeLost`."""
-        ...
 
     async def close(self, *, kill: bool = False) -> None:
         """End it; idempotent."""
-        ...
 
 
 class StartJudge(Protocol):
@@ -49,7 +46,6 @@ class StartJudge(Protocol):
             LanguageError: a tool is missing.
             JudgeLost: it could not start.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

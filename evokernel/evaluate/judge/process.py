@@ -33,11 +33,9 @@ class OpenedBench(Protocol):
     @property
     def bench(self) -> Bench:
         """Workloads, baselines and device."""
-        ...
 
     def open_session(self, artifact: bytes, source: str) -> CandidateSession:
         """Begin the judgement of one candidate. Raises `WorkerError` where it cannot be loaded, `HarnessError`."""
-        ...
 
 
 class JudgeServer:
