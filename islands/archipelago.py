@@ -49,11 +49,8 @@ class Archipelago:
     """Islands, their topology and schedules. It holds no state: methods take the state that they work on.
 
     Args:
-        islands: the policies of each, in order.
         graph: an edge from each island to the receivers of its elites.
         operators: by name, every operator an island may use.
-        seed: the run's seed.
-        rules: settings common to all islands.
     """
 
     def __init__(

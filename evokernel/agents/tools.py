@@ -34,8 +34,6 @@ class AgentTools:
     """The tools of one call.
 
     Args:
-        services: those of the search.
-        origin: the step of the call.
         agent: name of the agent's entry.
         evaluations: the most kernels that it may have judged.
         redactor: removes keys from what the search keeps, as from replies: what is judged has none to quote.

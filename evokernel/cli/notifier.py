@@ -32,9 +32,7 @@ class Notifier:
     """A listener that writes messages and hands them to deliveries.
 
     Args:
-        deliveries: the receivers.
         about: fields of every message: store and task.
-        budget: of the run.
         warn: shows a delivery that failed.
     """
 

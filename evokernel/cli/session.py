@@ -95,9 +95,7 @@ async def run_session(engine: EngineView, view: SearchView, take_snapshot: Calla
     """Run the engine to its end while the view is kept up to date.
 
     Args:
-        engine: the search.
         view: already entered.
-        take_snapshot: takes a snapshot of the engine.
 
     Raises:
         EvokernelError: from the engine.

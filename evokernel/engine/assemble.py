@@ -74,7 +74,6 @@ def assemble(
     Args:
         config: the checked config, with absolute paths.
         store: opened for writing.
-        listeners: receive the events of the search.
         evaluator: another implementation than the local processes, for remote machines and for tests.
         language: another implementation than the built-in one of the config's name.
         model: another implementation than the config's models, for recordings and for tests.
@@ -244,7 +243,6 @@ def make_operators(config: RunConfig, *, model: LanguageModel | None = None) -> 
     """Return every operator an island names: rules, prompts, and classes of the user's own.
 
     Args:
-        config: the checked config.
         model: answers the operators that ask one; without it they can still write prompts.
 
     Raises:

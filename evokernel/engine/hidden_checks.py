@@ -22,8 +22,6 @@ class HiddenChecks:
     A check that breaks no leading kernel is dropped: it would cost time with every candidate.
 
     Args:
-        store: of the run.
-        fold: holds the state.
         evaluator: started already.
         notify: takes a note on each check, and on each kernel that leaves.
     """

@@ -69,9 +69,7 @@ class Search:
     """One engine on one store.
 
     Args:
-        parts: its live objects.
         config: the settings, to be compared with those in the store.
-        seeds: the sources to start from.
         in_flight: proposals that wait or are judged at once.
         handed_in_only: judge what others have handed in, and end: ask no operator, use up no budget, measure no winner.
         clock: in s; counts the rests of models.

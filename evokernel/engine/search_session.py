@@ -52,7 +52,6 @@ class SearchSession:
 
     Args:
         search: its parts and settings, and the wish to stop.
-        evaluator: judges candidates.
         clock: of the session of the store.
         snapshots: of the state, restored from already.
         setting: the part of a context that no step changes.

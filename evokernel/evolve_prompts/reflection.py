@@ -29,7 +29,6 @@ def reflection_request(
     """Return the request for an edit.
 
     Args:
-        settings: of the operator.
         text: the file to edit.
         traces: of the text on one task, oldest first.
         step: number of the text to be made.

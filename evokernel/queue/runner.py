@@ -64,7 +64,6 @@ class QueueRunner:
 
     Args:
         queue: the open file; only one runner may have it, which the caller sees to.
-        say: shows a line.
         wait: stay for new entries; otherwise end where nothing can run any more.
         grace_s: time that a session has to end in order, in s.
         look_s: time between two looks at a session, in s.

@@ -113,7 +113,6 @@ def table_rows(store: Store, guide: str, choice: TableChoice) -> dict[str, list[
     Args:
         store: open for reading; read once.
         guide: what a programmer must know of the task, the first part of each prompt.
-        choice: filter and form.
     """
     with store.database.snapshot():
         kernels, place = read_kernels(store), _place(store)

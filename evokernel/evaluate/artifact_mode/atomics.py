@@ -13,7 +13,6 @@ def atomic_results(plan: LaunchPlan, atomic: Mapping[str, Collection[str]], *, r
     They are those given to a kernel with such operations, and those given to a kernel beside one of these.
 
     Args:
-        plan: the work of one call.
         atomic: by SHA-256 of a cubin, its kernels with atomic operations.
         read_only: buffers that no kernel can write.
     """

@@ -51,10 +51,8 @@ def read_artifact(artifact: bytes, task: Task, *, workloads: Sequence[Workload],
     """Read a bundle and check all of it; nothing that the building process said is believed.
 
     Args:
-        artifact: the bundle.
         task: for the device class.
         workloads: those it was built for, in that order.
-        target: the device.
 
     Raises:
         LoadFailed: a check of the bundle, a plan or a kernel failed; the message names it.

@@ -28,7 +28,6 @@ class BaselineTimer:
     The cost of waking is measured on the trusted process, since a candidate could inflate its own.
 
     Args:
-        process: the baseline process.
         batch_s: how long a batch of the fastest baseline should last, in s.
         first_call_s: limit of a baseline's first call, which may compile, in s.
         after_batch: called after each batch that is timed here.

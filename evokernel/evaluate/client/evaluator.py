@@ -46,12 +46,7 @@ class LocalEvaluator:
     Args:
         identity: the evaluator, as its first judge describes it.
         task: for the device class.
-        language: how candidates are compiled.
-        setup: how its judges judge.
         expert: the file of the kernel that is one of the baselines; empty where there is none.
-        hidden: the hidden shapes of the run.
-        slots: the devices with their judges.
-        builder: compiles candidates.
     """
 
     def __init__(

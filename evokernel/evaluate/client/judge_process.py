@@ -29,7 +29,6 @@ class JudgeClient:
     """Talks to a judge process, one question at a time.
 
     Args:
-        process: the judge.
         connection: both directions of the socket to it.
         stderr: a memory file with the judge's stdout and stderr; closed with this client.
         limit_s: the longest an answer may take, in s.

@@ -42,7 +42,6 @@ def patch_numbers(count: int, row: int, source: InputSource, *, draw: _Draw, hom
     values, with a rest from the second distribution, from the second distribution altogether, far below zero.
 
     Args:
-        count: how many.
         row: the length of a row.
         source: random numbers; `draw` takes from it, too.
         draw: makes so many ordinary numbers of a distribution.

@@ -73,7 +73,6 @@ class Module:
         """Keep a source, which the first launch compiles.
 
         Args:
-            source: the text.
             options: flags for the compiler: `--use_fast_math`, `--maxrregcount=N`, `--fmad=false` and the like.
             defines: macros by name, such as the values of tunables.
 
