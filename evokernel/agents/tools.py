@@ -133,7 +133,6 @@ class _Lines:
                 yield line.decode("utf-8", "replace")
 
     async def write(self, text: str) -> None:
-        """Write a message."""
         self._writer.write(text.encode("utf-8", "replace"))
 
     async def flush(self) -> None:

@@ -118,7 +118,6 @@ class Notifier:
                 self._send(delivery, "best", f"{found}: {one_line(change.rationale, width=160)}")
 
     def _led_before(self, change: LeaderChange | None) -> float:
-        """Return the speed-up that led before a change; 0 for none."""
         snapshot = self._snapshot()
         if change is None or change.operator == "seed":
             return snapshot.progress.best_speedup

@@ -44,8 +44,6 @@ class SessionEnd:
 
 
 class _Signals:
-    """Signal handlers of one session."""
-
     def __init__(self, engine: EngineView, view: SearchView, work: "asyncio.Task[str]") -> None:
         self._engine = engine
         self._view = view
@@ -66,7 +64,6 @@ class _Signals:
             self._loop.remove_signal_handler(number)
 
     def caught(self, number: signal.Signals) -> None:
-        """Act on a signal."""
         if number is signal.SIGHUP:
             self._view.gone = True
         if not self.first:

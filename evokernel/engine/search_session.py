@@ -257,7 +257,6 @@ class SearchSession:
                 self._commit_no_candidate(no_candidate(selection, asked_seq))
 
     async def _judge(self, proposal: Proposal) -> None:
-        """Judge one proposal and commit the result."""
         known, promotion = self._parts.store.candidate(proposal.candidate.id), self._promotion
         with await promotion.alone(known.program_hash):
             evaluation, reused_from = await promotion.verdict(proposal.candidate, known.program_hash)

@@ -333,7 +333,6 @@ def _reused(result: ModelCallResult, usage: Usage, *, model: str) -> Reply:
 
 
 def _no_model_left(pending: _PendingRequest) -> ModelError:
-    """Return the error of a request that no model can answer."""
     reasons = "; ".join(pending.refusals + [f"{model.name}: {model.lost}" for model in pending.models])
     if pending.refusals:
         return ModelError(f"no model can answer this request: {reasons}")

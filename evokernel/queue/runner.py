@@ -150,7 +150,6 @@ class QueueRunner:
         return seconds_left(night.budget, use, added=night.added, now=self._clock.now())
 
     def _over(self, night: QueueNight) -> bool:
-        """Say whether a night is over, and end it."""
         left, use = self._left_s(night), self._queue.use(night.id)
         gpu_hours, reason = night.budget.gpu_hours, ""
         if left is not None and left < LEAST_S:

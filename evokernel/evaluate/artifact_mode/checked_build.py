@@ -87,7 +87,6 @@ def _facts(plans: LaunchPlans, digest: str, image: bytes, target: Target) -> Cub
 
 
 def _first_with(plans: LaunchPlans, cubin: str) -> int:
-    """Return the first shape that launches a kernel of a cubin."""
     return next(
         number for number, plan in enumerate(plans.shapes) if any(launch.cubin == cubin for launch in plan.launches)
     )

@@ -154,7 +154,6 @@ class BaselineTimer:
         return max(self._batch_ns(bound, calls=calls, batches=_ANCHOR_BATCHES) - self._least_wake_ns, 1.0) / calls
 
     def _batch_ns(self, bound: BoundWorkload, *, calls: int, batches: int) -> float:
-        """Return the least time of a batch in ns."""
         times = []
         for _ in range(batches):
             self._prepare(bound, calls=calls)

@@ -110,8 +110,6 @@ class JudgeClient:
 
 
 class _Host(NamedTuple):
-    """A running host."""
-
     process: subprocess.Popen[bytes]
     control: socket.socket
     """Our end of its socket."""
@@ -236,7 +234,6 @@ class _JudgeProcess:
 
     @property
     def ended(self) -> bool:
-        """Say whether it has ended."""
         return self._code.done()
 
     async def wait(self) -> int:

@@ -191,7 +191,6 @@ class _Source:
         return numbers.mul_(high - low).add_(low)
 
     def integers(self, low: int, high: int, count: int, *, dtype: torch.dtype = torch.int64) -> Array:
-        """Return integers from `low` to `high - 1`."""
         return torch.randint(low, high, (count,), generator=self.generator, device=self.generator.device, dtype=dtype)
 
     def magnitudes(self, low: float, high: float, count: int) -> Array:

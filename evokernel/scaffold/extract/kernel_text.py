@@ -352,7 +352,6 @@ def _stored(node: ast.AST) -> TypeGuard[ast.Name]:
 
 
 def _last(expression: ast.AST) -> str:
-    """Return the last name of a dotted expression."""
     return str(getattr(expression, "attr", getattr(expression, "id", "")))
 
 
