@@ -194,7 +194,7 @@ class RunTools:
         with self._open() as store:
             waiting = self._found(store, id)
             if waiting is not None and store.proposal_of(waiting) is None:
-                return {"candidate": waiting, **_not_judged(taken=not self._waits(store, waiting))}
+                return {"candidate": waiting, **_not_judged(taken=self._handed_in(store).get(waiting) is not None)}
             return _verdict(portrait(store, candidate_id(store, id)))
 
     def _open(self) -> Store:
@@ -205,9 +205,6 @@ class RunTools:
         if store.proposal_of(name) is not None:
             return name
         return name if name in self._handed_in(store) else None
-
-    def _waits(self, store: Store, name: str) -> bool:
-        return self._handed_in(store).get(name) is None
 
     def _handed_in(self, store: Store) -> dict[str, int | None]:
         """Return the ids of all sources that were handed in, with the seq at which an engine took them in."""
