@@ -21,7 +21,6 @@ from evokernel.config.session_budget import SessionBudget
 from evokernel.config.topology import wrong_routes
 from evokernel.engine.model_gate import ModelMissing, is_drafter
 from evokernel.engine.remark_listener import RemarkListener
-from evokernel.engine.scheduler import ReplayedCalls
 from evokernel.engine.search import Parts, Search
 from evokernel.engine.session import edits_since
 from evokernel.engine.stoppers import stopper_from
@@ -34,6 +33,7 @@ from evokernel.evaluate.device.cores import default_in_flight
 from evokernel.evaluate.device.device_class import Resolved, gpus_note, resolve_device, this_machine
 from evokernel.languages.constrained import constrained
 from evokernel.languages.device_limits import DeviceLimits
+from evokernel.llm.recordings import RecordedReply
 from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Operator, asks_model
 from evokernel.records.candidate import Candidate
 from evokernel.records.events import Notice
@@ -223,7 +223,7 @@ def check_roles(config: RunConfig, operators: Mapping[str, Operator]) -> None:
                 )
 
 
-def recorded_steps(config: RunConfig) -> Mapping[int, ReplayedCalls]:
+def recorded_steps(config: RunConfig) -> Mapping[int, RecordedReply]:
     """Return the calls of the config's recordings by step. Raises `ConfigError` for one that cannot be read."""
     files = [model.replay for model in config.models if model.replay]
     if not files:

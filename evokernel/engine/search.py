@@ -21,12 +21,12 @@ from evokernel.engine.model_gate import ModelGate
 from evokernel.engine.rejudging import rejudge_leaders
 from evokernel.engine.resume import resume
 from evokernel.engine.run_clock import RunClock
-from evokernel.engine.scheduler import ReplayedCalls
 from evokernel.engine.search_session import SearchSession
 from evokernel.engine.session import begin_run
 from evokernel.engine.state import SearchState
 from evokernel.engine.state_fold import StateFold
 from evokernel.engine.stoppers import FirstOf
+from evokernel.llm.recordings import RecordedReply
 from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, has_hosts
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import EvaluatorIdentity
@@ -59,7 +59,7 @@ class Parts:
     """The most operators that wait for a model at once."""
     foreign: tuple[Candidate, ...] = ()
     """Correct kernels for the task in other languages."""
-    replayed: Mapping[int, ReplayedCalls] = field(default_factory=dict)
+    replayed: Mapping[int, RecordedReply] = field(default_factory=dict)
     """Origins of a recorded run, by step."""
     agents: ServiceReference | None = None
     """Where agents look for the services of this search; None without agents."""

@@ -18,7 +18,7 @@ from evokernel.llm.transport import (
     TransportReply,
     checked_reply,
 )
-from evokernel.llm.waiting import CallStop, Clock, SystemClock
+from evokernel.llm.waiting import CallStop, Clock
 from evokernel.protocols import CallLog
 from evokernel.records.candidate import Usage
 from evokernel.records.llm import CallStatus, ModelCall, ModelCallResult, ModelRequest, Reply, StoredCall
@@ -108,7 +108,7 @@ class ModelEnsemble:
         self._older = tuple(older)
         self._redactor = redactor or Redactor(())
         self._notify = notify
-        self._clock = clock or SystemClock()
+        self._clock = clock or Clock()
         self._ledger = Ledger(log, self._rules.limits)
         self._stop = CallStop()
         self._on_close = on_close

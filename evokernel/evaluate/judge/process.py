@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from evokernel.errors import HarnessError, WorkerError
 from evokernel.evaluate.bench.bench import Bench
@@ -23,19 +23,12 @@ from evokernel.evaluate.wire import Message, PhaseVerdict, pack, receive
 from evokernel.records.evaluation import Fidelity, Stage, Status
 from evokernel.records.hidden_check import HiddenCheck
 
+if TYPE_CHECKING:  # each imports what the other device class does not need
+    from evokernel.evaluate.judge.cpu_bench import CpuBench
+    from evokernel.evaluate.judge.gpu_bench import CudaBench
+
 _CONDITIONS_S = 3.0
 _STAGES = {Fidelity.QUICK: Stage.QUICK, Fidelity.PRECISE: Stage.PRECISE, Fidelity.FINAL: Stage.FINAL}
-
-
-class OpenedBench(Protocol):
-    """A bench that can open candidates."""
-
-    @property
-    def bench(self) -> Bench:
-        """Workloads, baselines and device."""
-
-    def open_session(self, artifact: bytes, source: str) -> CandidateSession:
-        """Begin the judgement of one candidate. Raises `WorkerError` where it cannot be loaded, `HarnessError`."""
 
 
 class JudgeServer:
@@ -45,7 +38,7 @@ class JudgeServer:
     hidden checks that the run has added, and may ask for those alone; `admit` asks whether a further one is fit.
     """
 
-    def __init__(self, opened: OpenedBench) -> None:
+    def __init__(self, opened: "CpuBench | CudaBench") -> None:
         self._bench = opened.bench
         self._open_session = opened.open_session
         self._session: CandidateSession | None = None
@@ -155,7 +148,7 @@ def _baseline_us(bench: Bench) -> dict[str, dict[str, float]]:
     return {bound.workload.name: bound.baseline_us for bound in bench.timed if bound.kind is WorkloadPurpose.SEARCH}
 
 
-def open_bench(setup: Mapping[str, Any]) -> AbstractContextManager[OpenedBench]:
+def open_bench(setup: Mapping[str, Any]) -> "AbstractContextManager[CpuBench | CudaBench]":
     """Return a context with the bench of the device class that the setup names."""
     if setup["device"] == "cuda":
         # NVML's order, which chose the GPU to compile for; CUDA's default puts the fastest first.
@@ -168,7 +161,7 @@ def open_bench(setup: Mapping[str, Any]) -> AbstractContextManager[OpenedBench]:
     return open_cpu_bench(BenchSetup.from_message(setup))
 
 
-def opened(message: Mapping[str, Any]) -> AbstractContextManager[OpenedBench]:
+def opened(message: Mapping[str, Any]) -> "AbstractContextManager[CpuBench | CudaBench]":
     """Return the bench that the first message asks for. Raises `HarnessError` for any other message."""
     match message["op"]:
         case "start":
