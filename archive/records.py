@@ -185,8 +185,8 @@ def read(row: sqlite3.Row, make: Callable[[sqlite3.Row], T], what: str) -> T:
 
 
 def _evaluation(row: sqlite3.Row) -> Evaluation:
-    names = (row[name] for name in ("program_hash", "task_hash", "device", "environment", "evaluator_version"))
-    key = EvaluationKey(*names, mode=Mode(row["mode"]), budget=Fidelity(row["budget"]))
+    names = ("program_hash", "task_hash", "device", "environment", "evaluator_version")
+    key = EvaluationKey(**{name: row[name] for name in names}, mode=Mode(row["mode"]), budget=Fidelity(row["budget"]))
     panel = json.loads(row["panel"])
     return Evaluation(
         key=key,

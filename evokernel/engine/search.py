@@ -14,15 +14,16 @@ from functools import partial
 from archive.account import RunAccount
 from archive.host_activity import write_host_activity
 from archive.store import Store
+from archive.verdict_filter import verdict_filter_of
 from evokernel.agents.services import ServiceReference
 from evokernel.config.run import RunConfig
 from evokernel.engine.context import SearchSetting
 from evokernel.engine.model_gate import ModelGate
 from evokernel.engine.rejudging import rejudge_leaders
-from evokernel.engine.resume import resume
 from evokernel.engine.run_clock import RunClock
 from evokernel.engine.search_session import SearchSession
 from evokernel.engine.session import begin_run
+from evokernel.engine.snapshot import Snapshots
 from evokernel.engine.state import SearchState
 from evokernel.engine.state_fold import StateFold
 from evokernel.engine.stoppers import FirstOf
@@ -31,6 +32,7 @@ from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, ha
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import EvaluatorIdentity
 from evokernel.records.events import Notice, ProposalCommitted, ResultCommitted
+from evokernel.records.remarks import RemarkKind
 from evokernel.task import Task
 from islands.archipelago import Archipelago
 
@@ -170,3 +172,39 @@ class Search:
 
 def _note_hosts(store: Store, evaluator: Evaluator) -> None:
     write_host_activity(store, evaluator.host_activity() if has_hosts(evaluator) else ())
+
+
+def resume(
+    store: Store,
+    fold: StateFold,
+    config: RunConfig,
+    evaluator: EvaluatorIdentity,
+    *,
+    notify: Callable[[Notice], None],
+) -> Snapshots:
+    """Apply every committed fact that no snapshot holds, and compare with the state at the last session's end.
+
+    Args:
+        store: of the run; open for writing.
+        fold: with a fresh state.
+        config: shapes the state, except for its budget.
+        evaluator: results of another task or device count for nothing.
+        notify: takes a note where the two states differ.
+    """
+    fold.verdict_filter = verdict_filter_of(store.database, evaluator)
+    snapshots = Snapshots(store, fold, config, evaluator=evaluator)
+    snapshots.restore()
+    fold.replay(store.facts(after=fold.state.seq))
+    for proposal in store.open_leases():
+        fold.pending(proposal)
+    if _ended_elsewhere(store, fold.state.fingerprint(), fits=snapshots.fits):
+        text = "replaying the store gave another state than the last session ended in"
+        notify(Notice(text, warning=True, kind=RemarkKind.FAULT))
+    return snapshots
+
+
+def _ended_elsewhere(store: Store, fingerprint: str, *, fits: str) -> bool:
+    """Say whether the last session ended in another state of the same facts, rules and settings."""
+    seq, noted, *under = (store.meta("fingerprint") or "0 none").split()
+    comparable = under == [fits] and store.unchanged_since(int(seq)) and not store.open_leases()
+    return comparable and noted != fingerprint

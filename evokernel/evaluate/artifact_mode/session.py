@@ -1,12 +1,13 @@
 """A recorded candidate under judgement: the runner has its kernels, and its host code does not run."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from evokernel.errors import WorkerError
-from evokernel.evaluate.artifact_mode.atomics import atomic_results
 from evokernel.evaluate.artifact_mode.checked_build import CheckedBuild
 from evokernel.evaluate.artifact_mode.clock import ArtifactClock, Loaded, paced_calls
+from evokernel.evaluate.artifact_mode.parameters import Place
+from evokernel.evaluate.artifact_mode.plan import Copy, LaunchPlan, RecordedLaunch
 from evokernel.evaluate.artifact_mode.runner_pool import Batch, BatchTimes
 from evokernel.evaluate.artifact_mode.tools import ArtifactTools
 from evokernel.evaluate.bench.bench import Bench
@@ -14,6 +15,7 @@ from evokernel.evaluate.bench.candidate_session import compare_set, differing, o
 from evokernel.evaluate.bench.paired_clock import CheckedCall, late_places
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
 from evokernel.evaluate.inside.driver.cubin_facts import atomic_kernels
+from evokernel.evaluate.inside.driver.kernel_parameters import TensorMap
 from evokernel.evaluate.instruments.inspection import Inspection
 from evokernel.evaluate.instruments.sanitizer import MEMCHECK, RACECHECK
 from evokernel.evaluate.instruments.tool_run import RecordedCall, RecordedTensor
@@ -229,3 +231,31 @@ def shape_numbers(workloads: Sequence[BoundWorkload]) -> dict[BoundWorkload, int
     search = [bound for bound in workloads if bound.kind is WorkloadPurpose.SEARCH]
     hidden = [bound for bound in workloads if bound.kind is not WorkloadPurpose.SEARCH]
     return {bound: number for number, bound in enumerate((*search, *hidden))}
+
+
+def atomic_results(plan: LaunchPlan, atomic: Mapping[str, Collection[str]], *, read_only: Collection[str]) -> set[str]:
+    """Return the buffers whose content may come from atomic operations.
+
+    They are those given to a kernel with such operations, and those given to a kernel beside one of these.
+
+    Args:
+        atomic: by SHA-256 of a cubin, its kernels with atomic operations.
+        read_only: buffers that no kernel can write.
+    """
+    found = set[str]()
+    for step in plan.steps:
+        match step:
+            case RecordedLaunch():
+                buffers = set(_buffers(step)).difference(read_only)
+                if step.kernel in atomic[step.cubin] or buffers & found:
+                    found |= buffers
+            case Copy(place=target, source=source) if source.buffer in found:
+                found.add(target.buffer)
+    return found
+
+
+def _buffers(launch: RecordedLaunch) -> Iterator[str]:
+    for parameter in launch.parameters:
+        value = parameter.value.base if isinstance(parameter.value, TensorMap) else parameter.value
+        if isinstance(value, Place):
+            yield value.buffer

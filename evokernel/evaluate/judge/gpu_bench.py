@@ -8,13 +8,17 @@ from functools import partial
 
 import torch
 
+from evokernel.errors import HarnessError
 from evokernel.evaluate.artifact_mode.baselines import DeviceBaselines, Prelude
+from evokernel.evaluate.artifact_mode.checked_build import Target, read_artifact
+from evokernel.evaluate.artifact_mode.plan import PlanLimits
 from evokernel.evaluate.artifact_mode.row_comparison import KINDS, RowComparison
 from evokernel.evaluate.artifact_mode.runner_pool import PreludeSize, RunnerPool, runner_host
+from evokernel.evaluate.artifact_mode.session import ArtifactSession, shape_numbers
 from evokernel.evaluate.artifact_mode.tools import ArtifactTools
 from evokernel.evaluate.artifact_mode.verifier import Verifiers
 from evokernel.evaluate.bench.bench import Bench
-from evokernel.evaluate.bench.candidate_session import CandidateSession
+from evokernel.evaluate.bench.candidate_session import CandidateSession, WorkerSession
 from evokernel.evaluate.bench.groundwork import bind_added, bind_workloads, lay_groundwork, pin_to, timed
 from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.build.confined_compilers import sandbox_for
@@ -23,9 +27,9 @@ from evokernel.evaluate.device import gpu_roofline
 from evokernel.evaluate.device.cores import Cores
 from evokernel.evaluate.device.lock import this_device_lease
 from evokernel.evaluate.device.neighbours import NeighbourWatch
+from evokernel.evaluate.device.nvml import visible_gpu
 from evokernel.evaluate.judge.gpu_anchors import DeviceAnchors, Room
 from evokernel.evaluate.judge.gpu_device import Gpu
-from evokernel.evaluate.judge.gpu_session import open_on_gpu
 from evokernel.evaluate.judge.gpu_workers import GpuWorkers
 from evokernel.evaluate.memory.device_arena import DeviceArena
 from evokernel.evaluate.numerics.arrays import torch_dtype
@@ -35,6 +39,12 @@ from evokernel.evaluate.worker_mode.expert_loop import EXPERT
 from evokernel.task import Task, Workload
 from evokernel.tasks import load_task
 
+_SCRATCH_LIMIT_BYTES = 4 << 30
+# Not the build's own reason: the candidate's code ran there and could reveal hidden shapes.
+_UNRECORDABLE = (
+    "run in a worker, for what run() does cannot be recorded: a zero_, fill_ or copy_ on memory that is not "
+    "contiguous, between dtypes, or with a number that is not the same in every 4 bytes"
+)
 # The rest is for the contexts of several processes, the judge's copies of outputs, and a new arena while other
 # processes still map the old one.
 _SHARE_OF_FREE_MEMORY = 0.33
@@ -50,8 +60,21 @@ class CudaBench:
     """Tools for recorded candidates."""
 
     def open_session(self, artifact: bytes, source: str) -> CandidateSession:
-        """Begin the judgement of one candidate. Raises `WorkerError` where it cannot be loaded, `HarnessError`."""
-        return open_on_gpu(self.bench, self.artifacts, artifact, source)
+        """Begin the judgement of one candidate: in the runner, or in a worker where it could not be recorded.
+
+        Raises `WorkerError` where it cannot be loaded, `HarnessError`.
+        """
+        gpu = visible_gpu()
+        if gpu is None:
+            raise HarnessError("a GPU that was there is gone")
+        numbers = shape_numbers(self.bench.workloads)
+        workloads = [bound.workload for bound in sorted(numbers, key=lambda bound: numbers[bound])]
+        limits = PlanLimits(shared_bytes=gpu.shared_bytes, scratch_bytes=_SCRATCH_LIMIT_BYTES)
+        target = Target(gpu.capability, limits)
+        checked = read_artifact(artifact, self.bench.task, workloads=workloads, target=target)
+        if checked.plans.unrecordable:
+            return WorkerSession(self.bench, artifact, source, note=_UNRECORDABLE)
+        return ArtifactSession(self.bench, self.artifacts, checked)
 
 
 @contextmanager
