@@ -21,8 +21,7 @@ from evokernel.config.session_budget import SessionBudget
 from evokernel.config.topology import wrong_routes
 from evokernel.engine.model_gate import ModelMissing, is_drafter
 from evokernel.engine.remark_listener import RemarkListener
-from evokernel.engine.search import Parts, Search
-from evokernel.engine.session import edits_since
+from evokernel.engine.search import Parts, Search, edits_since
 from evokernel.engine.stoppers import stopper_from
 from evokernel.errors import ConfigError, RunMismatch
 from evokernel.evaluate.build.confined_compilers import local_language

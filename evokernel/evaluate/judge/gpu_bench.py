@@ -1,10 +1,11 @@
 """The bench of a GPU: device memory shared by descriptor, a runner for recorded kernels, workers for the rest."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from typing import ClassVar
 
 import torch
 
@@ -14,8 +15,7 @@ from evokernel.evaluate.artifact_mode.checked_build import Target, read_artifact
 from evokernel.evaluate.artifact_mode.plan import PlanLimits
 from evokernel.evaluate.artifact_mode.row_comparison import KINDS, RowComparison
 from evokernel.evaluate.artifact_mode.runner_pool import PreludeSize, RunnerPool, runner_host
-from evokernel.evaluate.artifact_mode.session import ArtifactSession, shape_numbers
-from evokernel.evaluate.artifact_mode.tools import ArtifactTools
+from evokernel.evaluate.artifact_mode.session import ArtifactSession, ArtifactTools, shape_numbers
 from evokernel.evaluate.artifact_mode.verifier import Verifiers
 from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.candidate_session import CandidateSession, WorkerSession
@@ -29,16 +29,17 @@ from evokernel.evaluate.device.lock import this_device_lease
 from evokernel.evaluate.device.neighbours import NeighbourWatch
 from evokernel.evaluate.device.nvml import visible_gpu
 from evokernel.evaluate.judge.gpu_anchors import DeviceAnchors, Room
-from evokernel.evaluate.judge.gpu_device import Gpu
 from evokernel.evaluate.judge.gpu_workers import GpuWorkers
 from evokernel.evaluate.memory.device_arena import DeviceArena
-from evokernel.evaluate.numerics.arrays import torch_dtype
+from evokernel.evaluate.numerics.arrays import is_float, torch_dtype
 from evokernel.evaluate.sandbox.levels import Sandbox
 from evokernel.evaluate.worker_mode.baseline_process import panel_functions
 from evokernel.evaluate.worker_mode.expert_loop import EXPERT
-from evokernel.task import Task, Workload
+from evokernel.records.timing import Floor
+from evokernel.task import DTYPES, Task, Workload
 from evokernel.tasks import load_task
 
+_QUIET_TIMEOUT_S = 120.0
 _SCRATCH_LIMIT_BYTES = 4 << 30
 # Not the build's own reason: the candidate's code ran there and could reveal hidden shapes.
 _UNRECORDABLE = (
@@ -160,3 +161,54 @@ def _room_bytes(setup: BenchSetup, task: Task) -> int:
     workloads = task.workloads["cuda"]
     count = len(workloads.search) + (len(workloads.holdout) if setup.final else 0)
     return int(torch.cuda.mem_get_info()[0] * _SHARE_OF_FREE_MEMORY / count)
+
+
+class Gpu:
+    """The GPU that this process sees first; see `BenchDevice`.
+
+    `runners` and `workers` hold standby processes that must be ready before a clock runs; `watch` detects other
+    programs.
+    """
+
+    device_class: ClassVar[str] = "cuda"
+    timed_share: ClassVar[float] = 0.125
+    compiles_for_shapes: ClassVar[bool] = True
+
+    def __init__(self, runners: RunnerPool, workers: GpuWorkers, watch: NeighbourWatch) -> None:
+        self._runners = runners
+        self._workers = workers
+        self._watch = watch
+
+    @cached_property
+    def name(self) -> str:
+        """The GPU's model."""
+        return gpu_roofline.device_name()
+
+    def measure(self) -> dict[str, float]:
+        """Return the device sheet."""
+        return gpu_roofline.measure_device()
+
+    def floor(self, task: Task, workload: Workload, sheet: Mapping[str, float]) -> Floor:
+        """Return the least time of arithmetic in the task's narrowest floating-point dtype, if any, and of memory."""
+        floats = [tensor.dtype for tensor in task.signature.tensors if is_float(tensor.dtype)]
+        dtype = min(floats, key=lambda name: DTYPES[name], default="")
+        flops, moved = task.flops_at(workload), task.bytes_at(workload)
+        return gpu_roofline.floor_of(flops, moved, dtype, sheet, allow_tf32=task.precision.allow_tf32)
+
+    def quiet(self) -> str:
+        """Wait for the standby process and for other programs to leave the GPU; name those that stay."""
+        self._runners.wait_ready()
+        self._workers.wait_ready()
+        return self._watch.wait_until_quiet(_QUIET_TIMEOUT_S) or ""
+
+    def lease(self) -> AbstractContextManager[object]:
+        """Wait until no other judge of this machine uses the GPU. Raises `HarnessError` naming the one that does."""
+        return this_device_lease()
+
+    def left_running(self) -> bool:
+        """Say whether kernels of a stopped process, or of another program, still run."""
+        return self._watch.is_busy()
+
+    def conditions(self) -> dict[str, float]:
+        """Return clocks and neighbours: recorded beside a measurement, never used to discard it."""
+        return self._watch.conditions()
