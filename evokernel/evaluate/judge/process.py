@@ -71,10 +71,13 @@ class JudgeServer:
 
     def close(self) -> None:
         """End the candidate that is open, if there is one."""
-        self._drop()
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+            self._bench.repair()  # right kernels' buffers, too: the kernel clears words for a thread that ends
 
     def _add_expert(self, expert: str) -> Message:
-        self._drop()
+        self.close()
         with self._bench.device.lease():
             self._bench.add_expert(expert)
         return {"baseline_us": _baseline_us(self._bench)}
@@ -90,7 +93,7 @@ class JudgeServer:
         return replace(outcome, mode=self._mode, artifact=self._artifact).as_message()
 
     def _check(self, message: Mapping[str, Any], blobs: list[bytes]) -> PhaseVerdict:
-        self._drop()
+        self.close()
         self._mode = self._artifact = ""
         began = time.monotonic()
         self._bench.take_checks([*map(HiddenCheck.from_message, message.get("added", ()))])
@@ -102,12 +105,12 @@ class JudgeServer:
         opened = {"open_s": time.monotonic() - began}
         if message.get("only_added", False):
             outcome = check_added(self._session)
-            self._drop()
+            self.close()
             return outcome
         outcome = check(self._session, blobs[1] if len(blobs) > 1 else None, thoroughly=message["sanitize"])
         outcome = replace(outcome, metrics={**outcome.metrics, **opened})
         if outcome.status is not None:
-            self._drop()
+            self.close()
         return outcome
 
     def _time(self, message: Mapping[str, Any]) -> PhaseVerdict:
@@ -127,7 +130,7 @@ class JudgeServer:
             profile = self._session.profile(outcome.timings)
             outcome = replace(outcome, remarks=profile.remarks, metrics={**outcome.metrics, **profile.metrics})
         profiled = time.monotonic()
-        self._drop()
+        self.close()
         metrics = {"wait_s": waited - began, "time_s": timed - waited, "close_s": time.monotonic() - profiled}
         return replace(outcome, metrics={**outcome.metrics, **metrics, **self._conditions()})
 
@@ -136,12 +139,6 @@ class JudgeServer:
         if time.monotonic() - self._asked > _CONDITIONS_S:
             self._asked, self._latest = time.monotonic(), self._bench.device.conditions()
         return self._latest
-
-    def _drop(self) -> None:
-        if self._session is not None:
-            self._session.close()
-            self._session = None
-            self._bench.repair()  # right kernels' buffers, too: the kernel clears words for a thread that ends
 
 
 def _baseline_us(bench: Bench) -> dict[str, dict[str, float]]:
