@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from archive import checksums
 from archive.checksums import CHECKED
 from archive.database import Database
-from archive.records import from_real, numbers_of, read, real, to_json
+from archive.records import numbers_of, read, to_json, usage_of, usage_values
 from archive.texts import put_text, unpack
 from evokernel.errors import StoreError
 from evokernel.records.candidate import Usage, clean
@@ -49,7 +49,6 @@ class Calls:
     """The record of all calls of a run: a `CallLog`. Every write is one transaction, so that a kill loses nothing.
 
     Args:
-        database: an open store.
         session: returns the number of the open session, or None.
         changed: is called when the cost of all calls may have changed.
     """
@@ -110,7 +109,6 @@ class Calls:
         Raises:
             StoreError: the call is not open, or the result says that it still is.
         """
-        usage = result.usage
         if result.status is CallStatus.OPEN:
             raise StoreError(f"{self._database.path}: call {number} cannot end and stay open")
         self._changed()
@@ -118,11 +116,7 @@ class Calls:
             values = (
                 result.status.value,
                 put_text(self._database, clean(result.text)),
-                clean(usage.model),
-                usage.prompt_tokens,
-                usage.completion_tokens,
-                real(usage.cost_usd),
-                real(usage.duration_s),
+                *usage_values(result.usage),
             )
             open_call = "SELECT 1 FROM calls WHERE number = ? AND status = ?"
             if self._database.row(open_call, (number, CallStatus.OPEN.value)) is None:
@@ -213,11 +207,4 @@ def _result(row: sqlite3.Row) -> ModelCallResult | None:
     status = CallStatus(row["status"])
     if status is CallStatus.OPEN:
         return None
-    usage = Usage(
-        model=row["answered_by"],
-        prompt_tokens=row["prompt_tokens"],
-        completion_tokens=row["completion_tokens"],
-        cost_usd=from_real(row["cost_usd"]),
-        duration_s=from_real(row["duration_s"]),
-    )
-    return ModelCallResult(status, unpack(row["reply_body"]), usage)
+    return ModelCallResult(status, unpack(row["reply_body"]), usage_of(row, model="answered_by"))

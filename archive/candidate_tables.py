@@ -68,9 +68,10 @@ def candidate_lines(store: Store) -> list[CandidateLine]:
     timed, values = timed_programs(store)
     rows = store.database.rows(
         f"WITH {timed} "
-        "SELECT c.id, c.born, p.operator, p.island, coalesce(m.model, p.model) AS model, p.rationale, "
-        "p.predicted_speedup, e.candidate AS parent, f.status, t.speedup, t.speedup_low, g.seq, c.skeleton, "
-        "(SELECT v.status FROM evaluations v WHERE v.program_hash = c.program_hash ORDER BY v.seq DESC LIMIT 1) said "
+        "SELECT c.id, c.born, p.operator, p.island, coalesce(m.model, p.model), p.rationale, p.predicted_speedup, "
+        "coalesce(e.candidate, ''), coalesce(f.status, ''), coalesce((SELECT v.status FROM evaluations v "
+        "WHERE v.program_hash = c.program_hash ORDER BY v.seq DESC LIMIT 1), ''), "
+        "t.speedup, t.speedup_low, g.seq, c.skeleton "
         "FROM candidates c JOIN proposals p ON p.step = c.born "
         f"LEFT JOIN ({STEP_MODELS}) m ON m.step = c.born "
         "LEFT JOIN parents e ON e.step = c.born AND e.ordinal = 0 AND e.kind = 'parent' "
@@ -79,25 +80,7 @@ def candidate_lines(store: Store) -> list[CandidateLine]:
         "ORDER BY g.seq IS NULL, g.seq, c.rowid",
         values,
     )
-    return [
-        CandidateLine(
-            candidate=row["id"],
-            step=row["born"],
-            operator=row["operator"],
-            island=row["island"],
-            model=row["model"],
-            rationale=row["rationale"],
-            predicted=row["predicted_speedup"],
-            parent=row["parent"] or "",
-            refuted=row["status"] or "",
-            said=row["said"] or "",
-            speedup=row["speedup"],
-            low=row["speedup_low"],
-            seq=row["seq"],
-            skeleton=row["skeleton"],
-        )
-        for row in rows
-    ]
+    return [CandidateLine(*row) for row in rows]
 
 
 def result_seqs(store: Store) -> dict[int, int]:
@@ -123,7 +106,7 @@ def island_rows(store: Store) -> tuple[IslandRow, ...]:
         "WHERE p.island <> ? GROUP BY 1 ORDER BY 1",
         (EVERYWHERE,),
     )
-    return tuple(IslandRow(row["island"], row["results"], row["correct"], row["best"], row["mode"]) for row in rows)
+    return tuple(IslandRow(*row) for row in rows)
 
 
 def candidates_with_text(store: Store, text: str) -> Iterator[str]:

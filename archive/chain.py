@@ -57,7 +57,6 @@ def append(
     """Add an entry and its facts to the journal, within the open transaction, and return its seq.
 
     Args:
-        database: an open store.
         entry: kind, at, session.
         facts: returns for a seq the row of each fact by table, in the order of `FACTS`.
         proposal: the digest of the proposal that the entry ends.

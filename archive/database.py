@@ -188,7 +188,6 @@ def connect(path: Path, *, write: bool, create: bool = False) -> Database:
     """Open a file and check that it is sound.
 
     Args:
-        path: the file.
         write: open for writing.
         create: make the file where there is none (only with `write`).
 

@@ -11,16 +11,14 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-def ancestors(store: Store, candidate_id: str, *, depth: int | None = None, inspirations: bool = False) -> set[str]:
-    """Return the ids of all ancestors, or of those up to a depth in generations, without the candidate itself."""
-    # Without a limit the generation stays 0, so that UNION visits every candidate once.
-    generation = "0" if depth is None else "reached.generation + 1"
+def ancestors(store: Store, candidate_id: str, *, inspirations: bool = False) -> set[str]:
+    """Return the ids of all ancestors, without the candidate itself."""
     kinds = "('parent', 'inspiration')" if inspirations else "('parent')"
     rows = store.database.rows(
-        f"WITH RECURSIVE reached(id, generation) AS (VALUES (?, 0) UNION SELECT e.candidate, {generation} "
-        "FROM reached JOIN candidates c ON c.id = reached.id JOIN parents e ON e.step = c.born "
-        f"WHERE e.kind IN {kinds} AND reached.generation < ?) SELECT DISTINCT id FROM reached",
-        (candidate_id, 1 if depth is None else depth),
+        "WITH RECURSIVE reached(id) AS (VALUES (?) UNION SELECT e.candidate FROM reached "
+        "JOIN candidates c ON c.id = reached.id JOIN parents e ON e.step = c.born "
+        f"WHERE e.kind IN {kinds}) SELECT id FROM reached",
+        (candidate_id,),
     )
     return {row["id"] for row in rows} - {candidate_id}
 

@@ -4,7 +4,7 @@ import json
 import math
 import sqlite3
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from archive.texts import unpack
@@ -27,6 +27,8 @@ PROPOSAL_COLUMNS = (
 INSERT_PROPOSAL = f"INSERT INTO proposals({PROPOSAL_COLUMNS}, digest) VALUES ({', '.join('?' * 17)})"
 CANDIDATE_COLUMNS = "id, language, text, program_hash, skeleton, born, origin"
 INBOX_COLUMNS = "id, kind, payload, author, created, taken_seq"
+_MEASURED = ("weight", "candidate_us", "baseline_us", "log_speedup", "log_error", "floor_us")
+"""The real numbers of a timing."""
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)  # `json.dumps` makes one at every call
 
@@ -112,19 +114,9 @@ def _numbers_json(values: Mapping[str, float]) -> str:
 
 
 def _timing_json(timing: Timing) -> dict[str, Any]:
-    return {
-        "workload": timing.workload,
-        "baseline": timing.baseline,
-        "weight": _number(timing.weight),
-        "candidate_us": _number(timing.candidate_us),
-        "baseline_us": _number(timing.baseline_us),
-        "log_speedup": _number(timing.log_speedup),
-        "log_error": _number(timing.log_error),
-        "pairs": int(timing.pairs),
-        "verdict": timing.verdict,
-        "floor_us": None if timing.floor_us is None else _number(timing.floor_us),
-        "limit": timing.limit,
-    }
+    values = asdict(timing)
+    measured = {name: _number(values[name]) for name in _MEASURED if values[name] is not None}
+    return values | measured | {"pairs": int(timing.pairs)}
 
 
 def _speedup(evaluation: Evaluation) -> tuple[float | None, float | None]:
@@ -193,15 +185,8 @@ def read(row: sqlite3.Row, make: Callable[[sqlite3.Row], T], what: str) -> T:
 
 
 def _evaluation(row: sqlite3.Row) -> Evaluation:
-    key = EvaluationKey(
-        program_hash=row["program_hash"],
-        task_hash=row["task_hash"],
-        device=row["device"],
-        environment=row["environment"],
-        evaluator_version=row["evaluator_version"],
-        mode=Mode(row["mode"]),
-        budget=Fidelity(row["budget"]),
-    )
+    names = ("program_hash", "task_hash", "device", "environment", "evaluator_version")
+    key = EvaluationKey(**{name: row[name] for name in names}, mode=Mode(row["mode"]), budget=Fidelity(row["budget"]))
     panel = json.loads(row["panel"])
     return Evaluation(
         key=key,
@@ -241,15 +226,10 @@ def usage_values(usage: Usage) -> tuple[object, ...]:
     )
 
 
-def usage_of(row: sqlite3.Row) -> Usage:
-    """Return the usage in a row of `PROPOSAL_COLUMNS`."""
-    return Usage(
-        model=row["model"],
-        prompt_tokens=row["prompt_tokens"],
-        completion_tokens=row["completion_tokens"],
-        cost_usd=from_real(row["cost_usd"]),
-        duration_s=from_real(row["duration_s"]),
-    )
+def usage_of(row: sqlite3.Row, *, model: str = "model") -> Usage:
+    """Return the usage in a row of `PROPOSAL_COLUMNS`, or of another table with such columns."""
+    cost_usd, duration_s = from_real(row["cost_usd"]), from_real(row["duration_s"])
+    return Usage(row[model], row["prompt_tokens"], row["completion_tokens"], cost_usd, duration_s)
 
 
 def proposal_row(proposal: Proposal, *, at: float) -> tuple[object, ...]:

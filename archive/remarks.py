@@ -18,7 +18,6 @@ class Remarks:
     """All remarks of a run.
 
     Args:
-        database: an open store.
         session: returns the number of the open session, or None.
     """
 

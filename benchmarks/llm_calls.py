@@ -25,7 +25,7 @@ from evokernel.llm.ensemble import EnsembleSettings, ModelEnsemble
 from evokernel.llm.ledger import SpendingLimits
 from evokernel.llm.litellm_transport import LitellmTransport, load_litellm
 from evokernel.llm.transport import Price
-from evokernel.llm.waiting import SystemClock
+from evokernel.llm.waiting import Clock
 from evokernel.records.llm import Message, ModelRequest, Origin, Reply
 
 PRICE = Price(1e-6, 1e-5)
@@ -105,7 +105,7 @@ def ensemble(store: Store, port: int, *, concurrency: int, dollars: float | None
         max_tokens=MAX_TOKENS,
         concurrency=concurrency,
     )
-    model = ConfiguredModel.of(config, LitellmTransport(config), price=PRICE, clock=SystemClock())
+    model = ConfiguredModel.of(config, LitellmTransport(config), price=PRICE, clock=Clock())
     return ModelEnsemble([model], log=store.calls, rules=EnsembleSettings(limits=SpendingLimits(dollars=dollars)))
 
 

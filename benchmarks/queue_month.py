@@ -32,9 +32,11 @@ from archive.store import Store
 from benchmarks.loop import resident_mb
 from evokernel.config.session_budget import SESSION_LIMIT
 from evokernel.errors import StoreError
+from evokernel.queue.clock import QueueClock
 from evokernel.queue.file import QueueFile
 from evokernel.queue.records import EntryState, QueueNight, SharedBudget
 from evokernel.queue.runner import QueueRunner
+from evokernel.queue.session import ChildSession, ChildSessions
 from tests.support.stores import StoreBuilder
 
 HOUR = 3600.0
@@ -61,7 +63,7 @@ class Killed(BaseException):
 
 
 @dataclass
-class World:
+class World(QueueClock, ChildSessions):
     """Time, devices and faults."""
 
     rng: random.Random
@@ -142,7 +144,7 @@ class World:
                 self.gpu_back_at = self.t + self.rng.uniform(0.2, 2) * HOUR
 
 
-class StandIn:
+class StandIn(ChildSession):
     """A session that needs no time of ours: it writes its results when it ends."""
 
     def __init__(self, world: World, command: Sequence[str], mark: str) -> None:

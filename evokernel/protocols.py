@@ -31,15 +31,12 @@ class Language(Protocol):
 
     def warm(self) -> None:
         """Start what the first build would have to wait for, if anything. Blocking; thread-safe."""
-        ...
 
     def program_hash(self, source: str) -> str:
         """Return a hash over the whole text, comments and layout included: a compiler or the program may read them."""
-        ...
 
     def static_check(self, source: str) -> str | None:
         """Return why the source cannot be tried, or None. Costs milliseconds, runs no compiler."""
-        ...
 
     def build(
         self, source: str, task: Task, *, hidden: Sequence[Mapping[str, int | float]] = ()
@@ -49,15 +46,12 @@ class Language(Protocol):
         A language that compiles for concrete shapes takes them from the task's search workloads and from `hidden`,
         further dimensions by name. The task is resolved for the device class; only its shapes enter hash and metrics.
         """
-        ...
 
     def build_checked(self, source: str, task: Task) -> bytes | BuildFailure | None:
         """Compile an executable that runs one call under sanitizers; None where the language has none."""
-        ...
 
     def guide(self, task: Task) -> str:
         """Return what an author of a kernel must know: entry point, argument order, alignment, tunables."""
-        ...
 
 
 # ---------------------------------------------------------------------------------------------------- evaluation
@@ -73,11 +67,9 @@ class Evaluator(Protocol):
     @property
     def identity(self) -> EvaluatorIdentity:
         """The evaluator's part of an evaluation's key, and its measurements of the device."""
-        ...
 
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
         """Return the verdict; a bad candidate is a verdict too."""
-        ...
 
 
 class ClusterEvaluator(Evaluator, Protocol):
@@ -85,7 +77,6 @@ class ClusterEvaluator(Evaluator, Protocol):
 
     def host_activity(self) -> Sequence[HostActivity]:
         """Return what each host does now, those that are left out among them; called every second."""
-        ...
 
 
 def has_hosts(evaluator: Evaluator) -> TypeGuard[ClusterEvaluator]:
@@ -98,14 +89,12 @@ class CheckEvaluator(Evaluator, Protocol):
 
     async def admit(self, check: HiddenCheck) -> str:
         """Return why a check is not fit for the task, or nothing. Raises `HarnessError`."""
-        ...
 
     async def recheck(self, request: EvaluationRequest) -> Evaluation | None:
         """Return the verdict on a candidate that fails one of the request's checks, else None; nothing is timed.
 
         Raises `HarnessError`.
         """
-        ...
 
 
 def takes_checks(evaluator: Evaluator) -> TypeGuard[CheckEvaluator]:
@@ -132,7 +121,6 @@ class Operator(Protocol):
 
     async def propose(self, context: Context) -> Answer | None:
         """Return an answer, or None where the operator has none for these parents."""
-        ...
 
 
 class Crossover(Operator, Protocol):
@@ -140,7 +128,6 @@ class Crossover(Operator, Protocol):
 
     def suits(self, first: Elite, second: Elite, *, known: Collection[str]) -> bool:
         """Say whether the two give a candidate whose id is not in `known`. A pure function, called often."""
-        ...
 
 
 class ModelOperator(Operator, Protocol):
@@ -153,11 +140,9 @@ class ModelOperator(Operator, Protocol):
 
     def prompt(self, context: Context) -> Prompt:
         """Return the prompt of a step."""
-        ...
 
     def read(self, reply: str, prompt: Prompt) -> Answer:
         """Return the answer that a reply to a prompt gives."""
-        ...
 
 
 def asks_model(operator: Operator) -> TypeGuard[ModelOperator]:
@@ -181,15 +166,12 @@ class LanguageModel(Protocol):
             ModelsUnavailable: nothing answers.
             ModelError: this request fails for good.
         """
-        ...
 
     def stop_new_calls(self) -> None:
         """Begin no further attempt: a waiting request raises `ModelsUnavailable`; an attempt under way goes on."""
-        ...
 
     async def close(self) -> None:
         """Close connections."""
-        ...
 
 
 class CallLog(Protocol):
@@ -197,27 +179,21 @@ class CallLog(Protocol):
 
     def of_step(self, step: int, ordinal: int) -> StoredCall | None:
         """Return the newest call with a usable reply that was made for a step, or None."""
-        ...
 
     def find(self, key: str, sample: int) -> StoredCall | None:
         """Return a call with a usable reply by its key and sample, or None."""
-        ...
 
     def samples(self, key: str) -> int:
         """Return the number of samples of a key that were begun."""
-        ...
 
     def begin(self, call: ModelCall) -> int:
         """Write down a call before it is made and return its number."""
-        ...
 
     def end(self, number: int, result: ModelCallResult) -> None:
         """Write down the end of a call."""
-        ...
 
     def spending(self) -> Spending:
         """Return the cost of all calls of the run."""
-        ...
 
 
 class Archive(Protocol):
@@ -228,7 +204,6 @@ class Archive(Protocol):
 
         Equal calls give equal lists in the same order. The best elite of all is always in the list.
         """
-        ...
 
 
 class Selector(Protocol):
@@ -239,7 +214,6 @@ class Selector(Protocol):
 
     def select(self, elites: Sequence[Elite], picks: Mapping[str, int], rng: Any) -> Elite:
         """Return one elite. `picks` counts the steps in which each candidate was a parent. Never called with none."""
-        ...
 
 
 class Chooser(Protocol):
@@ -247,7 +221,6 @@ class Chooser(Protocol):
 
     def order(self, shares: Mapping[str, float], accounts: Mapping[str, OperatorRecord], rng: Any) -> Sequence[str]:
         """Return every name in `shares`. An operator that was never asked has no record in `accounts`."""
-        ...
 
 
 class Stopper(Protocol):
@@ -255,11 +228,9 @@ class Stopper(Protocol):
 
     def reason(self, progress: Progress) -> str | None:
         """Return the reason to stop now, or None."""
-        ...
 
     def remaining(self, progress: Progress) -> float | None:
         """Return the share of the budget left, 0 to 1, or None where it cannot be known."""
-        ...
 
 
 class Listener(Protocol):
@@ -267,7 +238,6 @@ class Listener(Protocol):
 
     def hear(self, event: Event) -> None:
         """Take note of one event."""
-        ...
 
 
 def __getattr__(name: str) -> Any:

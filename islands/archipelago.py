@@ -14,7 +14,6 @@ from evokernel.records.remarks import RemarkKind
 from evokernel.records.step import StepResult
 from evokernel.rng import stream
 from islands.island import Island, Population
-from islands.migration import migrate
 from islands.state import ArchipelagoState
 from islands.step_selection import StepSelector
 from islands.topology import Graph
@@ -49,11 +48,8 @@ class Archipelago:
     """Islands, their topology and schedules. It holds no state: methods take the state that they work on.
 
     Args:
-        islands: the policies of each, in order.
         graph: an edge from each island to the receivers of its elites.
         operators: by name, every operator an island may use.
-        seed: the run's seed.
-        rules: settings common to all islands.
     """
 
     def __init__(
@@ -127,3 +123,21 @@ class Archipelago:
         name = survivor.candidate.id
         text = f"island {island.name} was stagnant and starts again from {name}"
         return [Notice(text, kind=RemarkKind.RESET, step=outcome.step, candidate=name)]
+
+
+def migrate(islands: Mapping[str, Island], populations: Mapping[str, Population], *, graph: Graph, count: int) -> int:
+    """Send `count` elites along every edge; return how many an archive took. All leave before any arrive."""
+    migrants = {
+        name: sorted(population.elites, key=lambda e: (-e.fitness.value, e.seq))[:count]
+        for name, population in populations.items()
+    }
+    taken = 0
+    for source, target in sorted(graph.edges):
+        population = populations[target]
+        for elite in migrants[source]:
+            if elite in population.elites:
+                continue
+            islands[target].take(elite, population)
+            if elite in population.elites:
+                taken += 1
+    return taken

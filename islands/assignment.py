@@ -50,12 +50,9 @@ def assignment_for(
     """Return the work for an operator, or None where it lacks something.
 
     Args:
-        operator: the operator that is asked.
         first: the first parent, as the island picked it; None where it has no elites.
         island: the name of the island it works for.
-        history: everything that was tried.
         repairable: failures that may be repaired, newest first.
-        rng: for every choice here.
         running: steps under way; their failures and strategies are not assigned again.
         plans: the rule for the next strategy: `newest`, or one of `islands.plan_rank.RULES`.
     """

@@ -84,7 +84,6 @@ class ParentSelection:
         return ()
 
     def _not_exhausted(self, elites: list[Elite], operator: Operator) -> list[Elite]:
-        """Return the elites for which an operator is not exhausted, alone or with partners."""
         exhausted = self.state.history.exhausted
         if operator.parents == 1:
             return [e for e in elites if (operator.name, e.candidate.id) not in exhausted] if exhausted else elites

@@ -14,11 +14,9 @@ class ResultSource(Protocol):
 
     def elite(self, seq: int) -> Elite:
         """Return the elite that a result made. Raises `LookupError` or `ValueError` where there is none."""
-        ...
 
     def evaluation(self, seq: int) -> Evaluation:
         """Return the evaluation of a result. Raises `LookupError` where there is none."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

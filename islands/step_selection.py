@@ -21,9 +21,7 @@ class StepSelector:
     """Selection of work as a function of seed, step and state; it does no I/O and only reads the state.
 
     Args:
-        islands: by name, in order.
         operators: by name, every operator an island may use.
-        seed: the run's seed.
         repairs: how often a failed candidate of a model, or its repair, is given back.
         foreign: True where the task has kernels in other languages.
         models: returns the weights of the models that may answer an island and a role, by name.
@@ -65,8 +63,6 @@ class StepSelector:
         """Return what to work on at this step; None when no operator has anything left to try anywhere.
 
         Args:
-            step: the number of the step.
-            state: of all islands.
             models: operators that ask a model may be chosen.
             rules: the others may be.
             names: only these operators may be chosen; all, where none is named.

@@ -12,7 +12,6 @@ class AgentServices(Protocol):
 
     def files(self, origin: Origin) -> Mapping[str, str]:
         """Return the texts that a step's agent finds in its workspace, by relative path."""
-        ...
 
     async def evaluate(self, source: str, origin: Origin, *, agent: str) -> dict[str, Any]:
         """Return the verdict on a kernel as JSON values, after it was written down; it enters no population.
@@ -20,23 +19,18 @@ class AgentServices(Protocol):
         Raises:
             EvokernelError: the source is too long, or our own machinery failed.
         """
-        ...
 
     def lineage(self, candidate: str) -> list[dict[str, Any]]:
         """Return the line of first parents of a candidate, oldest first. Raises `StoreError`."""
-        ...
 
     def profile(self, candidate: str) -> dict[str, Any]:
         """Return what was measured of a candidate in the search. Raises `StoreError`."""
-        ...
 
     def hint(self, text: str, origin: Origin, *, agent: str) -> None:
         """Say something to the later prompts of a step's island."""
-        ...
 
     def remark(self, text: str, *, step: int, **detail: Any) -> None:
         """Keep one line on an agent's work, with further JSON values."""
-        ...
 
 
 @dataclass(slots=True)

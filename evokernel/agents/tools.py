@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable
+import inspect
+from collections.abc import AsyncIterator, Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
 import anyio
@@ -34,8 +35,6 @@ class AgentTools:
     """The tools of one call.
 
     Args:
-        services: those of the search.
-        origin: the step of the call.
         agent: name of the agent's entry.
         evaluations: the most kernels that it may have judged.
         redactor: removes keys from what the search keeps, as from replies: what is judged has none to quote.
@@ -97,7 +96,7 @@ class ToolServer(AgentSocket):
         super().__init__(most=MOST_CONNECTIONS, longest_bytes=LONGEST_MESSAGE_BYTES)
         self._tools: MCPServer[Any] = MCPServer("evokernel", instructions=_INSTRUCTIONS, log_level="ERROR")
         for tool in (tools.evaluate, tools.lineage, tools.profile, tools.hint):
-            self._tools.add_tool(_with_tool_errors(tool))
+            self._tools.add_tool(with_tool_errors(tool))
 
     async def _turn_away(self, writer: asyncio.StreamWriter) -> None:
         return  # the protocol begins with the client's word
@@ -135,7 +134,6 @@ class _Lines:
                 yield line.decode("utf-8", "replace")
 
     async def write(self, text: str) -> None:
-        """Write a message."""
         self._writer.write(text.encode("utf-8", "replace"))
 
     async def flush(self) -> None:
@@ -144,13 +142,23 @@ class _Lines:
             await self._writer.drain()
 
 
-def _with_tool_errors(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+def with_tool_errors(tool: Callable[P, T]) -> Callable[P, T]:
     """Return a tool that reports our errors to the agent in words."""
+    if inspect.iscoroutinefunction(tool):
+
+        @functools.wraps(tool)
+        async def waited(*args: P.args, **kwargs: P.kwargs) -> Any:
+            try:
+                return await tool(*args, **kwargs)
+            except EvokernelError as error:
+                raise ToolError(str(error)) from error
+
+        return waited  # type: ignore[return-value]
 
     @functools.wraps(tool)
-    async def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
-            return await tool(*args, **kwargs)
+            return tool(*args, **kwargs)
         except EvokernelError as error:
             raise ToolError(str(error)) from error
 

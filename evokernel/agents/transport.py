@@ -72,12 +72,6 @@ class AgentTransport:
     The prompt is the command's standard input. Its answer is the file `reply.md`, or what it prints where it ends with
     exit code 0.
 
-    Args:
-        config: the entry of the agent.
-        redactor: removes keys from what is kept.
-        services: leads to those of the search.
-        environment: the variables of this process.
-
     Raises:
         ConfigError: agents cannot run here, or the entry names what is not there.
     """

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from evokernel.errors import ConfigError
@@ -55,9 +54,7 @@ class AgentWorkspace:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         shutil.rmtree(self._private, ignore_errors=True)
 
     def fill(self, prompt: str, files: Mapping[str, str], *, settings: str) -> None:

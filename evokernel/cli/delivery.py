@@ -31,8 +31,6 @@ class Delivery:
     """Sends messages to one receiver, in order.
 
     Args:
-        config: the receiver.
-        environment: of the variables that it names.
         pauses_s: pauses before further attempts, in s.
 
     Raises:

@@ -55,8 +55,6 @@ def with_models(
     """Return the config with the models of the command, after each has answered a tiny call.
 
     Args:
-        config: the checked config.
-        choice: the options of the command.
         stored: the config in the store, as YAML; None in a new one.
         session_dollars: a limit of this session, which takes the place of a cap by default.
 

@@ -32,9 +32,7 @@ class Notifier:
     """A listener that writes messages and hands them to deliveries.
 
     Args:
-        deliveries: the receivers.
         about: fields of every message: store and task.
-        budget: of the run.
         warn: shows a delivery that failed.
     """
 
@@ -120,7 +118,6 @@ class Notifier:
                 self._send(delivery, "best", f"{found}: {one_line(change.rationale, width=160)}")
 
     def _led_before(self, change: LeaderChange | None) -> float:
-        """Return the speed-up that led before a change; 0 for none."""
         snapshot = self._snapshot()
         if change is None or change.operator == "seed":
             return snapshot.progress.best_speedup

@@ -10,10 +10,14 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from evokernel.cli.display.live import SearchView
-from evokernel.cli.display.snapshot import EngineView, Snapshot
+from evokernel.cli.display.snapshot import Snapshot
 from evokernel.records.events import Notice
+
+if TYPE_CHECKING:
+    from evokernel.engine.search import Search  # imports the islands
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 REDRAW_S = 0.5
@@ -44,9 +48,7 @@ class SessionEnd:
 
 
 class _Signals:
-    """Signal handlers of one session."""
-
-    def __init__(self, engine: EngineView, view: SearchView, work: "asyncio.Task[str]") -> None:
+    def __init__(self, engine: "Search", view: SearchView, work: "asyncio.Task[str]") -> None:
         self._engine = engine
         self._view = view
         self._work = work
@@ -66,7 +68,6 @@ class _Signals:
             self._loop.remove_signal_handler(number)
 
     def caught(self, number: signal.Signals) -> None:
-        """Act on a signal."""
         if number is signal.SIGHUP:
             self._view.gone = True
         if not self.first:
@@ -91,13 +92,11 @@ def discard_stdout() -> None:
     os.close(nowhere)
 
 
-async def run_session(engine: EngineView, view: SearchView, take_snapshot: Callable[[], Snapshot]) -> SessionEnd:
+async def run_session(engine: "Search", view: SearchView, take_snapshot: Callable[[], Snapshot]) -> SessionEnd:
     """Run the engine to its end while the view is kept up to date.
 
     Args:
-        engine: the search.
         view: already entered.
-        take_snapshot: takes a snapshot of the engine.
 
     Raises:
         EvokernelError: from the engine.

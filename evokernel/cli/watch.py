@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Protocol, Self
+from typing import Self
 
 import click
 from rich.console import Console
@@ -44,7 +44,7 @@ def command(ctx: click.Context, store: Path | None, until_stopped: bool, as_json
     ten seconds. Ctrl-C ends the view, never the search.
     """
     path = store_path(store)
-    shown: WatchedRun = ChangeLines(stdout().file, path) if as_json else WatchFrame(stdout(), path)
+    shown = ChangeLines(stdout().file, path) if as_json else WatchFrame(stdout(), path)
     following = StoreFollower(path)
     try:
         with _ended_by_signals(), shown:
@@ -65,29 +65,6 @@ def command(ctx: click.Context, store: Path | None, until_stopped: bool, as_json
         ctx.exit(SIGNAL_EXIT + signal.SIGPIPE)
     if not as_json and shown.last is not None:
         click.echo(_last_words(path, shown.last))
-
-
-class WatchedRun(Protocol):
-    """A view of a followed store. A context manager."""
-
-    last: StoreLook | None
-
-    @property
-    def gone(self) -> bool:
-        """True once the reader of the output has gone."""
-        ...
-
-    def show(self, look: StoreLook) -> None:
-        """Show one look."""
-        ...
-
-    def __enter__(self) -> Self:
-        """Begin to show."""
-        ...
-
-    def __exit__(self, *details: object) -> None:
-        """Stop showing, leaving the terminal as it was."""
-        ...
 
 
 class WatchFrame:

@@ -32,13 +32,7 @@ class SearchServices:
     """What a search gives its agents. Implements `AgentServices`.
 
     Args:
-        store: of the run.
-        fold: holds the state.
-        setting: of every step.
-        language: of the candidates.
-        verdicts: judge them.
         promotion: keeps two tasks from judging one program at a time.
-        notify: takes notes for people.
     """
 
     def __init__(

@@ -21,9 +21,7 @@ from evokernel.config.session_budget import SessionBudget
 from evokernel.config.topology import wrong_routes
 from evokernel.engine.model_gate import ModelMissing, is_drafter
 from evokernel.engine.remark_listener import RemarkListener
-from evokernel.engine.scheduler import ReplayedCalls
-from evokernel.engine.search import Parts, Search
-from evokernel.engine.session import edits_since
+from evokernel.engine.search import Parts, Search, edits_since
 from evokernel.engine.stoppers import stopper_from
 from evokernel.errors import ConfigError, RunMismatch
 from evokernel.evaluate.build.confined_compilers import local_language
@@ -34,6 +32,7 @@ from evokernel.evaluate.device.cores import default_in_flight
 from evokernel.evaluate.device.device_class import Resolved, gpus_note, resolve_device, this_machine
 from evokernel.languages.constrained import constrained
 from evokernel.languages.device_limits import DeviceLimits
+from evokernel.llm.recordings import RecordedReply
 from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Operator, asks_model
 from evokernel.records.candidate import Candidate
 from evokernel.records.events import Notice
@@ -74,7 +73,6 @@ def assemble(
     Args:
         config: the checked config, with absolute paths.
         store: opened for writing.
-        listeners: receive the events of the search.
         evaluator: another implementation than the local processes, for remote machines and for tests.
         language: another implementation than the built-in one of the config's name.
         model: another implementation than the config's models, for recordings and for tests.
@@ -224,7 +222,7 @@ def check_roles(config: RunConfig, operators: Mapping[str, Operator]) -> None:
                 )
 
 
-def recorded_steps(config: RunConfig) -> Mapping[int, ReplayedCalls]:
+def recorded_steps(config: RunConfig) -> Mapping[int, RecordedReply]:
     """Return the calls of the config's recordings by step. Raises `ConfigError` for one that cannot be read."""
     files = [model.replay for model in config.models if model.replay]
     if not files:
@@ -244,7 +242,6 @@ def make_operators(config: RunConfig, *, model: LanguageModel | None = None) -> 
     """Return every operator an island names: rules, prompts, and classes of the user's own.
 
     Args:
-        config: the checked config.
         model: answers the operators that ask one; without it they can still write prompts.
 
     Raises:

@@ -37,8 +37,6 @@ class HiddenChecks:
     A proposed check that breaks no leading kernel is dropped: it would cost time with every candidate.
 
     Args:
-        store: of the run.
-        fold: holds the state.
         evaluator: started already.
         notify: takes a note on each check, and on each kernel that leaves.
     """

@@ -34,7 +34,6 @@ class ModelGate:
 
     Args:
         model: answers; None where no operator asks one.
-        notify: takes notes for people.
         most: operators that may wait for a model at once.
         rules_go_on: a budget without money for another call does not end the run.
         clock: in s; another one for tests.

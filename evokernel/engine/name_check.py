@@ -20,7 +20,6 @@ def refuse_unknown_names(config: RunConfig, file: Path, overrides: Sequence[str]
 
     Args:
         config: was read from `file`.
-        file: the config file.
         overrides: `key=value` overrides that were applied to it.
     """
     found = list(_problems(config))

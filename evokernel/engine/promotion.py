@@ -21,8 +21,6 @@ class PromotionPolicy:
     """Asks the evaluator, once for each program at a time: quick, then precise where it may be the best so far.
 
     Args:
-        verdicts: earlier ones and new ones.
-        account: of the run.
         leading: finds the evaluation by which the best kernel leads.
         notify: takes notes on our own faults.
     """

@@ -37,7 +37,6 @@ async def rejudge_leaders(
         store: of the run; each verdict is written at once, so that a killed session loses none.
         fold: with a fresh state, which stays as it is.
         evaluator: started already.
-        identity: of the evaluator.
         notify: takes a note on their number.
         at_once: kernels judged at the same time.
     """

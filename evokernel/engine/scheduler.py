@@ -3,39 +3,19 @@
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Protocol
 
 from archive.store import Store
 from evokernel.engine.context import selection_again
 from evokernel.engine.inbox import Submission
 from evokernel.engine.model_gate import ModelGate, record_answer
 from evokernel.engine.state_fold import StateFold
+from evokernel.llm.recordings import RecordedReply
 from evokernel.protocols import asks_model
 from evokernel.records.candidate import Proposal
 from evokernel.records.events import Notice
 from evokernel.records.fitness import Elite
 from evokernel.records.llm import Origin
 from evokernel.records.step import Selection
-
-
-class ReplayedCalls(Protocol):
-    """The origin of the calls of a recorded step."""
-
-    @property
-    def operator(self) -> str:
-        """Name of the operator."""
-
-    @property
-    def island(self) -> str:
-        """The population that the step was for."""
-
-    @property
-    def parents(self) -> tuple[str, ...]:
-        """Ids of the candidates that were selected."""
-
-    @property
-    def insights(self) -> tuple[str, ...]:
-        """Titles of the insights that were used."""
 
 
 class StepScheduler:
@@ -58,7 +38,7 @@ class StepScheduler:
         *,
         notify: Callable[[Notice], None],
         handed_in_only: bool = False,
-        replayed: Mapping[int, ReplayedCalls] | None = None,
+        replayed: Mapping[int, RecordedReply] | None = None,
     ) -> None:
         self._store = store
         self._calls = store.calls

@@ -5,32 +5,41 @@ engine ended have leases, and are judged again.
 """
 
 import asyncio
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
+
+import yaml
 
 from archive.account import RunAccount
 from archive.host_activity import write_host_activity
+from archive.identity import RunIdentity
 from archive.store import Store
+from archive.verdict_filter import verdict_filter_of
+from evokernel import __version__
 from evokernel.agents.services import ServiceReference
-from evokernel.config.run import RunConfig
+from evokernel.config.changes import edits_between
+from evokernel.config.load import parse_config
+from evokernel.config.run import RunConfig, dump_config, flatten
 from evokernel.engine.context import SearchSetting
 from evokernel.engine.model_gate import ModelGate
 from evokernel.engine.rejudging import rejudge_leaders
-from evokernel.engine.resume import resume
 from evokernel.engine.run_clock import RunClock
-from evokernel.engine.scheduler import ReplayedCalls
 from evokernel.engine.search_session import SearchSession
-from evokernel.engine.session import begin_run
+from evokernel.engine.snapshot import Snapshots
 from evokernel.engine.state import SearchState
 from evokernel.engine.state_fold import StateFold
 from evokernel.engine.stoppers import FirstOf
+from evokernel.llm.recordings import RecordedReply
 from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, has_hosts
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import EvaluatorIdentity
 from evokernel.records.events import Notice, ProposalCommitted, ResultCommitted
+from evokernel.records.remarks import RemarkKind
 from evokernel.task import Task
 from islands.archipelago import Archipelago
 
@@ -59,7 +68,7 @@ class Parts:
     """The most operators that wait for a model at once."""
     foreign: tuple[Candidate, ...] = ()
     """Correct kernels for the task in other languages."""
-    replayed: Mapping[int, ReplayedCalls] = field(default_factory=dict)
+    replayed: Mapping[int, RecordedReply] = field(default_factory=dict)
     """Origins of a recorded run, by step."""
     agents: ServiceReference | None = None
     """Where agents look for the services of this search; None without agents."""
@@ -69,9 +78,7 @@ class Search:
     """One engine on one store.
 
     Args:
-        parts: its live objects.
         config: the settings, to be compared with those in the store.
-        seeds: the sources to start from.
         in_flight: proposals that wait or are judged at once.
         handed_in_only: judge what others have handed in, and end: ask no operator, use up no budget, measure no winner.
         clock: in s; counts the rests of models.
@@ -172,3 +179,81 @@ class Search:
 
 def _note_hosts(store: Store, evaluator: Evaluator) -> None:
     write_host_activity(store, evaluator.host_activity() if has_hosts(evaluator) else ())
+
+
+def resume(
+    store: Store,
+    fold: StateFold,
+    config: RunConfig,
+    evaluator: EvaluatorIdentity,
+    *,
+    notify: Callable[[Notice], None],
+) -> Snapshots:
+    """Apply every committed fact that no snapshot holds, and compare with the state at the last session's end.
+
+    Args:
+        store: of the run; open for writing.
+        fold: with a fresh state.
+        config: shapes the state, except for its budget.
+        evaluator: results of another task or device count for nothing.
+        notify: takes a note where the two states differ.
+    """
+    fold.verdict_filter = verdict_filter_of(store.database, evaluator)
+    snapshots = Snapshots(store, fold, config, evaluator=evaluator)
+    snapshots.restore()
+    fold.replay(store.facts(after=fold.state.seq))
+    for proposal in store.open_leases():
+        fold.pending(proposal)
+    if _ended_elsewhere(store, fold.state.fingerprint(), fits=snapshots.fits):
+        text = "replaying the store gave another state than the last session ended in"
+        notify(Notice(text, warning=True, kind=RemarkKind.FAULT))
+    return snapshots
+
+
+def _ended_elsewhere(store: Store, fingerprint: str, *, fits: str) -> bool:
+    """Say whether the last session ended in another state of the same facts, rules and settings."""
+    seq, noted, *under = (store.meta("fingerprint") or "0 none").split()
+    comparable = under == [fits] and store.unchanged_since(int(seq)) and not store.open_leases()
+    return comparable and noted != fingerprint
+
+
+def begin_run(store: Store, config: RunConfig, evaluator: EvaluatorIdentity, notify: Callable[[Notice], None]) -> None:
+    """Make sure the store holds this run, and write down the edits since its last session.
+
+    Raises:
+        RunMismatch: it holds another one, or an edit would make it one; nothing was written then.
+    """
+    edits = edits_since(store, config)
+    store.database.power_safe = config.durable == "power"
+    store.begin_run(
+        RunIdentity(
+            task=config.task,
+            task_hash=evaluator.task_hash,
+            seed=config.seed,
+            language=config.language,
+            device=evaluator.device,
+            environment=evaluator.environment,
+            evokernel_version=__version__,
+            task_spec=config.evaluation.model_dump(mode="json"),
+        ),
+        earlier=evaluator.earlier_task_hashes,
+    )
+    store.edit_config(edits, config=dump_config(config))
+    for key, old, new in edits:
+        notify(Notice(f"config: {key} changed from {old} to {new}"))
+    store.set_meta("device_sheet", json.dumps(dict(evaluator.device_sheet)))
+    store.set_meta("sandbox", evaluator.sandbox)
+    for workload, times in evaluator.baseline_us.items():
+        notify(Notice(f"{workload}: " + ", ".join(f"{name} {us / 1e3:.3g} ms" for name, us in times.items())))
+
+
+def edits_since(store: Store, config: RunConfig) -> list[tuple[str, Any, Any]]:
+    """Return (key, old, new) for every setting that differs from those of the last session, None for an absent one.
+
+    Raises:
+        RunMismatch: one of them cannot change within a run.
+    """
+    stored = store.meta("config")
+    if stored is None:
+        return []
+    return edits_between(flatten(parse_config(yaml.safe_load(stored), "the config in the store")), flatten(config))

@@ -52,7 +52,6 @@ class SearchSession:
 
     Args:
         search: its parts and settings, and the wish to stop.
-        evaluator: judges candidates.
         clock: of the session of the store.
         snapshots: of the state, restored from already.
         setting: the part of a context that no step changes.
@@ -259,7 +258,6 @@ class SearchSession:
                 self._commit_no_candidate(no_candidate(selection, asked_seq))
 
     async def _judge(self, proposal: Proposal) -> None:
-        """Judge one proposal and commit the result."""
         known, promotion = self._parts.store.candidate(proposal.candidate.id), self._promotion
         with await promotion.alone(known.program_hash):
             evaluation, reused_from = await promotion.verdict(proposal.candidate, known.program_hash)
@@ -284,16 +282,12 @@ class SearchSession:
         for proposal in self._parts.store.open_leases():
             if proposal.operator == "seed":
                 await self._judge(proposal)
-        if self.account.lead is None and not self._can_draft():
+        if self.account.lead is None and not any(map(is_drafter, self._fold.archipelago.operators.values())):
             failure = last_failure(store.database)
             reason = f"{failure.status}: {failure.feedback}" if failure else "no seed given"
             wrong = failure is None or failure.status is not Status.HARNESS_ERROR  # otherwise another try may do
             error = ConfigError if wrong else HarnessError
             raise error(f"no seed of this search is a correct kernel. The last one failed with {reason}")
-
-    def _can_draft(self) -> bool:
-        """Say whether some operator makes a kernel without a parent."""
-        return any(map(is_drafter, self._fold.archipelago.operators.values()))
 
     async def _measure_finals(self) -> None:
         """Measure the winner anew, then the seed, which it is compared with; nothing where the seed is unbeaten."""

@@ -36,12 +36,7 @@ from islands.island import Island
 
 
 class StateFold:
-    """Applies facts to the state of a search, live and in a replay alike.
-
-    Args:
-        archipelago: the policies of the islands.
-        language: of the candidates.
-    """
+    """Applies facts to the state of a search, live and in a replay alike."""
 
     def __init__(self, archipelago: Archipelago, language: Language) -> None:
         self.archipelago = archipelago

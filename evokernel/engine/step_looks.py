@@ -24,8 +24,6 @@ class StepLooks:
     """Looks at the kernel of a step.
 
     Args:
-        store: of the run.
-        fold: holds the state.
         language: of the candidates; one with a `hot_loop` shows machine code.
         take_inbox: makes facts of what waits in the inbox.
     """

@@ -21,7 +21,6 @@ class Verdicts:
     Args:
         store: with earlier verdicts.
         evaluator: started already.
-        identity: of the evaluator.
         checks: returns the hidden checks that the run has added so far; each verdict is under all of them.
     """
 
@@ -55,7 +54,6 @@ class Verdicts:
         """Return an evaluation, and its seq where it was stored before.
 
         Args:
-            request: the candidate to judge.
             before: called before the evaluator is asked.
 
         Raises:

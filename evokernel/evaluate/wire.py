@@ -56,18 +56,13 @@ class PhaseVerdict:
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> "PhaseVerdict":
         """Return the verdict in a message of `as_message`."""
-        return cls(
-            status=None if message["status"] is None else Status(message["status"]),
-            stage=Stage(message["stage"]),
-            feedback=message["feedback"],
-            timings=tuple(map(_timing, message["timings"])),
-            stopped_early=message["stopped_early"],
-            metrics=message["metrics"],
-            panel={name: tuple(values) for name, values in message["panel"].items()},
-            mode=message["mode"],
-            artifact=message["artifact"],
-            remarks=message["remarks"],
-        )
+        read = {
+            "status": None if message["status"] is None else Status(message["status"]),
+            "stage": Stage(message["stage"]),
+            "timings": tuple(map(_timing, message["timings"])),
+            "panel": {name: tuple(values) for name, values in message["panel"].items()},
+        }
+        return cls(**{**message, **read})
 
 
 def _timing(item: Mapping[str, Any]) -> Timing:

@@ -29,7 +29,6 @@ def reflection_request(
     """Return the request for an edit.
 
     Args:
-        settings: of the operator.
         text: the file to edit.
         traces: of the text on one task, oldest first.
         step: number of the text to be made.
@@ -40,7 +39,7 @@ def reflection_request(
         operator=settings.name,
         about=settings.about,
         file=fence(text),
-        traces=[_fenced(each) for each in _newest(traces)],
+        traces=[PromptTrace(fence(each.prompt), fence(each.reply), fence(each.verdict)) for each in _newest(traces)],
     )
     return ModelRequest(Origin(step, about, OPERATOR), 0, "think", (Message("user", shown),))
 
@@ -72,8 +71,3 @@ def _newest(traces: Sequence[PromptTrace]) -> list[PromptTrace]:
             break
         kept.insert(0, trace)
     return kept
-
-
-def _fenced(trace: PromptTrace) -> PromptTrace:
-    """Return a trace whose texts cannot be taken for ours."""
-    return PromptTrace(fence(trace.prompt), fence(trace.reply), fence(trace.verdict))

@@ -112,10 +112,7 @@ class PromptSearch:
     """One evolution on one store.
 
     Args:
-        store: of the evolution.
         settings: what to evolve, on what, and for how much.
-        say: takes each line for people.
-        make_search: makes the sessions of trials.
     """
 
     def __init__(

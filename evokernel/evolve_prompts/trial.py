@@ -79,10 +79,8 @@ async def ask(
     Args:
         task: the kernel to start from.
         path: the store of the trial.
-        config: that of the trial.
         asks: how often the operator is asked, each time from the best kernel so far.
         dollars: the most that its models may cost over all sessions; None for no limit.
-        make_search: makes a session.
 
     Raises:
         BudgetSpent: the dollars do not suffice.

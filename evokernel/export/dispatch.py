@@ -88,7 +88,6 @@ def measure_dispatch(
     Args:
         task: with the workloads of one class of devices.
         kernels: by the names of their modules; right on all workloads.
-        config: of the run.
         sizes: how many are drawn.
         accept_from: the least speed-up over torch.
         seed: of the draws.

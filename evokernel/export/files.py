@@ -45,7 +45,6 @@ def export_files(
     Args:
         task: with the workloads of one class of devices.
         judgements: by module name of each kernel; the first is the best, named `KERNEL`.
-        config: of the run.
         reference: the files of `reference_files`; empty where the reference cannot be written.
         dispatch: who answers between the workloads; None for torch.
         accept_from: the least speed-up over torch of a kernel that answers.

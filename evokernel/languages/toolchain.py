@@ -38,7 +38,6 @@ class CompilerRunner(Protocol):
 
     def __call__(self, argv: Sequence[str], *, workdir: Path, timeout_s: float, memory_bytes: int) -> ProcessExit:
         """Run `argv` with `workdir` as the current folder. Raises `LanguageError` where it cannot be started."""
-        ...
 
 
 def run_plain(argv: Sequence[str], *, workdir: Path, timeout_s: float, memory_bytes: int) -> ProcessExit:
@@ -103,7 +102,6 @@ class PythonCompiler(Protocol):
 
     def __call__(self, program: str, request: Mapping[str, Any], *, timeout_s: float) -> CompileAnswer:
         """Return what the program answered. Blocking; thread-safe. Raises `HarnessError` for faults of its own."""
-        ...
 
 
 def forge_plain(program: str, request: Mapping[str, Any], *, timeout_s: float) -> CompileAnswer:

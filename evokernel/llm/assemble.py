@@ -14,7 +14,7 @@ from evokernel.llm.litellm_transport import LitellmTransport, price_of
 from evokernel.llm.recordings import RecordedTransport, ReplyRecording
 from evokernel.llm.redact import Redactor, guard_logs
 from evokernel.llm.transport import FREE, Transport
-from evokernel.llm.waiting import Clock, SystemClock
+from evokernel.llm.waiting import Clock
 from evokernel.protocols import CallLog
 
 MakeAgent = Callable[[ModelConfig, Redactor], Transport]
@@ -45,7 +45,7 @@ def make_models(
         ConfigError: a model cannot be asked: litellm, its key or its price is missing, its provider is unknown, or its
             recording cannot be read.
     """
-    clock = clock or SystemClock()
+    clock = clock or Clock()
     secret = [name for model in config.models for name in (model.key, *model.agent_variables) if name]
     redactor = Redactor.of_environment(secret)
     configured = [

@@ -18,7 +18,7 @@ from evokernel.llm.transport import (
     TransportReply,
     checked_reply,
 )
-from evokernel.llm.waiting import CallStop, Clock, SystemClock
+from evokernel.llm.waiting import CallStop, Clock
 from evokernel.protocols import CallLog
 from evokernel.records.candidate import Usage
 from evokernel.records.llm import CallStatus, ModelCall, ModelCallResult, ModelRequest, Reply, StoredCall
@@ -36,7 +36,6 @@ class EarlierReplies(Protocol):
 
     def find(self, key: str, sample: int) -> StoredCall | None:
         """Return a call with a usable reply by its key and sample, or None."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,7 @@ class ModelEnsemble:
         self._older = tuple(older)
         self._redactor = redactor or Redactor(())
         self._notify = notify
-        self._clock = clock or SystemClock()
+        self._clock = clock or Clock()
         self._ledger = Ledger(log, self._rules.limits)
         self._stop = CallStop()
         self._on_close = on_close
@@ -334,7 +333,6 @@ def _reused(result: ModelCallResult, usage: Usage, *, model: str) -> Reply:
 
 
 def _no_model_left(pending: _PendingRequest) -> ModelError:
-    """Return the error of a request that no model can answer."""
     reasons = "; ".join(pending.refusals + [f"{model.name}: {model.lost}" for model in pending.models])
     if pending.refusals:
         return ModelError(f"no model can answer this request: {reasons}")

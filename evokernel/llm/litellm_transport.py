@@ -224,7 +224,6 @@ def _refusal(message: Any) -> str:
 
 
 def _failure(error: Exception, timeout_s: float) -> ModelError:
-    """Return our own error for one of litellm's."""
     if isinstance(error, ModelError):
         return error
     text, headers = _said(error), getattr(error, "litellm_response_headers", None)

@@ -81,11 +81,9 @@ class Transport(Protocol):
         Raises:
             RateLimited, TemporaryFailure, HopelessModel, HopelessRequest: there is no usable reply.
         """
-        ...
 
     async def close(self) -> None:
         """Close connections."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

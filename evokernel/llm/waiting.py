@@ -3,26 +3,14 @@
 import asyncio
 import time
 from collections.abc import Awaitable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from evokernel.errors import ModelsUnavailable
 
 _T = TypeVar("_T")
 
 
-class Clock(Protocol):
-    """Tells the time and waits."""
-
-    def now_s(self) -> float:
-        """Return seconds since any fixed moment."""
-        ...
-
-    async def sleep_s(self, seconds: float) -> None:
-        """Wait."""
-        ...
-
-
-class SystemClock:
+class Clock:
     """The machine's own clock."""
 
     def now_s(self) -> float:

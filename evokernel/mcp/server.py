@@ -5,22 +5,19 @@ Nothing here judges or writes facts: a proposal goes into the inbox, and an engi
 
 import asyncio
 import contextlib
-import functools
-import inspect
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from mcp.server.mcpserver import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 
 from archive.inbox import handed_in_sources
 from archive.store import Store
+from evokernel.agents.tools import with_tool_errors
 from evokernel.config.run import RunConfig
-from evokernel.errors import ConfigError, EvokernelError, StoreError
+from evokernel.errors import ConfigError, StoreError
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Fidelity
 from evokernel.records.evaluation_document import evaluation_document, speedup_document
@@ -32,8 +29,6 @@ from operators.llm.prompt import fill, place
 from operators.llm.sections import GROUPS, sections_of
 from operators.quoting import fence
 
-P = ParamSpec("P")
-T = TypeVar("T")
 SOURCE_LIMIT_CHARACTERS = 1_000_000
 HINT_LIMIT_CHARACTERS = 2000
 LONGEST_WAIT_S = 600.0
@@ -69,7 +64,7 @@ def make_server(path: Path, config: RunConfig | None = None) -> MCPServer[Any]:
     for tool in (*tools, run.evaluate):
         reads = tool.__name__ in _READERS
         hints = ToolAnnotations(read_only_hint=reads, destructive_hint=False, open_world_hint=False)
-        server.add_tool(_with_tool_errors(tool), annotations=hints)
+        server.add_tool(with_tool_errors(tool), annotations=hints)
     server.resource("evokernel://task", mime_type="text/markdown", description="The contract of the task.")(run.task)
     kernels = server.resource("evokernel://kernels/{id}", mime_type="text/plain", description="The source of a kernel.")
     kernels(run.source)
@@ -194,7 +189,7 @@ class RunTools:
         with self._open() as store:
             waiting = self._found(store, id)
             if waiting is not None and store.proposal_of(waiting) is None:
-                return {"candidate": waiting, **_not_judged(taken=not self._waits(store, waiting))}
+                return {"candidate": waiting, **_not_judged(taken=self._handed_in(store).get(waiting) is not None)}
             return _verdict(portrait(store, candidate_id(store, id)))
 
     def _open(self) -> Store:
@@ -206,37 +201,11 @@ class RunTools:
             return name
         return name if name in self._handed_in(store) else None
 
-    def _waits(self, store: Store, name: str) -> bool:
-        return self._handed_in(store).get(name) is None
-
     def _handed_in(self, store: Store) -> dict[str, int | None]:
         """Return the ids of all sources that were handed in, with the seq at which an engine took them in."""
         language = getattr(store.identity(), "language", "")
         handed_in = handed_in_sources(store.database)
         return {Candidate(each.source, each.language or language).id: each.taken_seq for each in handed_in}
-
-
-def _with_tool_errors(tool: Callable[P, T]) -> Callable[P, T]:
-    """Return a tool that reports our errors to the agent in words."""
-    if inspect.iscoroutinefunction(tool):
-
-        @functools.wraps(tool)
-        async def waited(*args: P.args, **kwargs: P.kwargs) -> Any:
-            try:
-                return await tool(*args, **kwargs)
-            except EvokernelError as error:
-                raise ToolError(str(error)) from error
-
-        return waited  # type: ignore[return-value]
-
-    @functools.wraps(tool)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return tool(*args, **kwargs)
-        except EvokernelError as error:
-            raise ToolError(str(error)) from error
-
-    return wrapped
 
 
 def _not_judged(*, taken: bool) -> dict[str, Any]:

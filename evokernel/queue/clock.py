@@ -1,7 +1,6 @@
 """The time that a queue runs by."""
 
 import time
-from typing import Protocol
 
 WOKEN_S = 1.0
 """The longest wait after `wake`, in s."""
@@ -9,30 +8,14 @@ NAP_S = 0.2
 """Time between two looks for a `wake`, in s."""
 
 
-class QueueClock(Protocol):
-    """The time that a queue runs by."""
-
-    def now(self) -> float:
-        """Return the time of the clock, in s since 1970; it may be set back."""
-
-    def elapsed(self) -> float:
-        """Return a time that only grows, in s."""
-
-    def rest(self, seconds: float) -> None:
-        """Wait, or less where `wake` is called meanwhile."""
-
-    def wake(self) -> None:
-        """End the wait, and every later one."""
-
-
-class MachineClock:
-    """The clock of the machine. A signal handler may call `wake`, which takes no lock: its thread may hold one."""
+class QueueClock:
+    """The machine's clock. A signal handler may call `wake`, which takes no lock: its thread may hold one."""
 
     def __init__(self) -> None:
         self._woken = False
 
     def now(self) -> float:
-        """Return the time of the clock, in s since 1970."""
+        """Return the time of the clock, in s since 1970; it may be set back."""
         return time.time()
 
     def elapsed(self) -> float:
@@ -47,5 +30,5 @@ class MachineClock:
             time.sleep(min(left, NAP_S))  # a signal does not end a sleep
 
     def wake(self) -> None:
-        """End the wait."""
+        """End the wait, and every later one."""
         self._woken = True

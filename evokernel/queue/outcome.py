@@ -38,7 +38,6 @@ def entry_after(
 
     Args:
         entry: before the end.
-        ending: of the session.
         told: of its command; None where an earlier queue had started it.
         stop: the store's reason for the last orderly end.
         results: steps that ended in the slice.

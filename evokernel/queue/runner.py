@@ -21,7 +21,7 @@ from evokernel.queue.choice import (
     slice_dollars,
     slice_seconds,
 )
-from evokernel.queue.clock import MachineClock, QueueClock
+from evokernel.queue.clock import QueueClock
 from evokernel.queue.command import (
     SessionLimits,
     agent_s,
@@ -42,7 +42,7 @@ from evokernel.queue.records import (
     SliceLimits,
     StoreFacts,
 )
-from evokernel.queue.session import ChildSessions, QueueSession, SessionHost, count_gpus
+from evokernel.queue.session import ChildSession, ChildSessions, count_gpus
 
 LOOK_S = 1.0
 """Time between two looks at a session, in s."""
@@ -64,7 +64,6 @@ class QueueRunner:
 
     Args:
         queue: the open file; only one runner may have it, which the caller sees to.
-        say: shows a line.
         wait: stay for new entries; otherwise end where nothing can run any more.
         grace_s: time that a session has to end in order, in s.
         look_s: time between two looks at a session, in s.
@@ -79,7 +78,7 @@ class QueueRunner:
         wait: bool = False,
         grace_s: float = GRACE_S,
         look_s: float = LOOK_S,
-        host: SessionHost | None = None,
+        host: ChildSessions | None = None,
         clock: QueueClock | None = None,
         gpus: Callable[[], int] = count_gpus,
     ) -> None:
@@ -89,7 +88,7 @@ class QueueRunner:
         self._grace_s = grace_s
         self._look_s = look_s
         self._host = host or ChildSessions()
-        self._clock = clock or MachineClock()
+        self._clock = clock or QueueClock()
         self._gpus = gpus
         self._asked = 0
         """How often an end was asked for."""
@@ -151,7 +150,6 @@ class QueueRunner:
         return seconds_left(night.budget, use, added=night.added, now=self._clock.now())
 
     def _over(self, night: QueueNight) -> bool:
-        """Say whether a night is over, and end it."""
         left, use = self._left_s(night), self._queue.use(night.id)
         gpu_hours, reason = night.budget.gpu_hours, ""
         if left is not None and left < LEAST_S:
@@ -249,7 +247,7 @@ class QueueRunner:
         seconds = slice_seconds(left, entries=entries, unstarted=unstarted, least_s=least_s)
         return SliceLimits(seconds, slice_dollars(budget, use, unstarted=unstarted), gpus)
 
-    def _watch(self, number: int, session: QueueSession, entry: QueueEntry, limit_s: float) -> SliceExit:
+    def _watch(self, number: int, session: ChildSession, entry: QueueEntry, limit_s: float) -> SliceExit:
         """Wait for the end of a session, and see to it that it comes in time."""
         began, asked_at = self._clock.elapsed(), None
         signals = iter((signal.SIGTERM, signal.SIGTERM, signal.SIGKILL))

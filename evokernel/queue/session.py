@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 from archive.lock import EngineLock
 from evokernel.errors import StoreLocked
@@ -19,44 +19,6 @@ SAID_BYTES = 2000
 """The most of a session's last output that is read."""
 _COUNT_GPUS = "from evokernel.evaluate.device.nvml import visible_gpus; print(len(visible_gpus()))"
 _COUNT_S = 60.0
-
-
-class QueueSession(Protocol):
-    """A running session."""
-
-    process: str
-    """Identity of its process."""
-
-    def poll(self) -> int | None:
-        """Return the exit code, negative for a signal; None while it runs."""
-
-    def signal(self, number: signal.Signals) -> None:
-        """Send a signal; SIGKILL goes to all its processes."""
-
-    def said(self) -> str:
-        """Return the end of its output."""
-
-
-class SessionHost(Protocol):
-    """A place where sessions run."""
-
-    def start(self, command: Sequence[str], *, log: Path, mark: str) -> QueueSession:
-        """Start a command with a file for its output, and a mark to know its process by. Raises `OSError`."""
-
-    def left(self, process: str, *, store: Path, mark: str) -> str:
-        """Return the identity of a session that an earlier queue has started and that still runs; empty for none.
-
-        Args:
-            process: its identity, where it was noted, or an empty text.
-            store: the store that it writes.
-            mark: of its start.
-
-        Raises:
-            StoreError: that cannot be found out.
-        """
-
-    def send(self, process: str, number: signal.Signals) -> None:
-        """Send a signal to such a session; SIGKILL goes to all its processes."""
 
 
 class ChildSession:
@@ -79,6 +41,7 @@ class ChildSession:
                 env={**os.environ, MARK: mark},
             )
         self.process = identity_of(self._child.pid)
+        """Identity of its process."""
 
     def poll(self) -> int | None:
         """Return the exit code, negative for a signal; None while it runs."""
@@ -132,7 +95,7 @@ def identity_of(pid: int) -> str:
 class ChildSessions:
     """Sessions as child processes of this one."""
 
-    def start(self, command: Sequence[str], *, log: Path, mark: str) -> QueueSession:
+    def start(self, command: Sequence[str], *, log: Path, mark: str) -> ChildSession:
         """Start a command with a file for its output, and a mark to know its process by. Raises `OSError`."""
         return ChildSession(command, log=log, mark=mark)
 
@@ -140,6 +103,11 @@ class ChildSessions:
         """Return the identity of a session that an earlier queue has started and that still runs; empty for none.
 
         Where its number was not noted, the process that writes the store is looked at.
+
+        Args:
+            process: its identity, where it was noted, or an empty text.
+            store: the store that it writes.
+            mark: of its start.
 
         Raises:
             StoreError: that cannot be found out.

@@ -132,7 +132,6 @@ def init_project(
         out: the folder to write to.
         force: replace files that are there.
         example_inputs: tensors and numbers by position, in place of those of `get_inputs()`.
-        settings: devices, sizes and dtypes.
 
     Raises:
         TaskError: the operation cannot be found, run or described; the message says what to do.

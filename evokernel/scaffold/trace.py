@@ -11,7 +11,6 @@ from torch._decomp import decomposition_table
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from evokernel.scaffold.index_loops import INDEX_RULES
 from evokernel.scaffold.library_operations import DECOMPOSITIONS
 from evokernel.scaffold.operation_graph import Node
 from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
@@ -238,3 +237,27 @@ def _rule(a: float, b: float, sizes: SymbolicSizes) -> str:
                 continue
             return text.format(f"static_cast<float>({sizes.text(size)})")
     raise NotGeneral(f"a number follows from the sizes in a way that is not known here ({a} and {b})")
+
+
+def _hits(x: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Tensor | None:
+    """Return the elements that an index points to; None where it names several for a row, or leaves rows out."""
+    dim = dim % x.ndim if x.ndim else 0
+    wanted = [1 if axis == dim else extent for axis, extent in enumerate(x.shape)]
+    if not x.ndim or list(index.shape) != wanted:
+        return None
+    places = torch.arange(x.shape[dim], device=x.device)
+    return index == places[(None,) * dim + (slice(None),) + (None,) * (x.ndim - dim - 1)]
+
+
+def _gather(x: torch.Tensor, dim: int, index: torch.Tensor, sparse_grad: bool = False) -> Any:
+    hits = _hits(x, dim, index)
+    return NotImplemented if hits is None else torch.where(hits, x, 0).sum(dim, keepdim=True)
+
+
+def _scatter(x: torch.Tensor, dim: int, index: torch.Tensor, value: float) -> Any:
+    hits = _hits(x, dim, index)
+    return NotImplemented if hits is None else torch.where(hits, value, x)
+
+
+INDEX_RULES = {_aten.gather.default: _gather, _aten.scatter.value: _scatter}
+"""Decompositions for a trace of plain loops, which costs no more than a pass over the row."""

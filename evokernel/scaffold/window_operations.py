@@ -38,7 +38,6 @@ def convolution(graph: OperationGraph, given: Sequence[Any], attributes: Sequenc
     """Return a convolution as the sum over channels and windows of products.
 
     Args:
-        graph: maker of nodes.
         given: input [N, C, ...], weight, and bias or None.
         attributes: of `aten.convolution` from the stride on.
         out: shape of the result.

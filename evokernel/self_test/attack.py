@@ -141,7 +141,6 @@ def attack(
     Args:
         task_spec: a built-in task or the path of a task file.
         kernel: a right kernel.
-        settings: how to judge.
         only: names of exhibits; all if empty.
         on_judged: called with the number of judged kernels and the number of all.
 

@@ -230,14 +230,10 @@ class _Reader:
         Raises:
             StoreError: it does not exist, or cannot be read.
         """
-        store = self._current()
+        store = self.store()
         if store is None:
             return None
         return mark(store), run_state(store).value, int(seconds_used(store))
-
-    def store(self) -> Store | None:
-        """Return the open store; None while opening is not due. Raises `StoreError`."""
-        return self._current()
 
     def page_if_due(self, now: tuple[Mark, str]) -> PublishedPage | None:
         """Return a new document where the store has changed and one is due.
@@ -273,7 +269,8 @@ class _Reader:
             with suppress(StoreError):
                 store.close()
 
-    def _current(self) -> Store | None:
+    def store(self) -> Store | None:
+        """Return the open store; None while opening is not due. Raises `StoreError`."""
         found, sizes = _identity(self._path), _sizes(self._path)
         if found != self._file:
             self.close()

@@ -16,9 +16,8 @@ from typing import Any
 from archive.store import Store
 from evokernel import __version__
 from evokernel.errors import StoreError
-from evokernel.training.dataset_guide import card, folder_card
+from evokernel.training.dataset_guide import arrow_fields, card, folder_card
 from evokernel.training.rows import FORMAT, KINDS, ReplyChoice, Row, rows_of
-from evokernel.training.table_schema import arrow_fields
 from evokernel.training.tables import TABLES, TableChoice, table_rows
 
 MANIFEST, SCHEMA, CARD = "dataset.json", "schema.json", "README.md"

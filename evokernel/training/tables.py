@@ -13,7 +13,6 @@ from evokernel.report.rows import CandidateRow, read_judged
 from evokernel.training.turns import discounted
 
 TABLES = ("kernels", "sft", "preference", "fixes", "trajectories")
-FORMATS = ("raw", "trl", "chatml")
 _UNBUILT = (Status.STATIC_REJECT, Status.COMPILE_ERROR, Status.COMPILE_TIMEOUT, Status.LOAD_ERROR)
 _REFUSED = (Status.STATIC_REJECT, Status.CHEAT_SUSPECT, Status.IMPOSSIBLE_SPEED)
 _BUILT_REWARD = 0.25
@@ -113,7 +112,6 @@ def table_rows(store: Store, guide: str, choice: TableChoice) -> dict[str, list[
     Args:
         store: open for reading; read once.
         guide: what a programmer must know of the task, the first part of each prompt.
-        choice: filter and form.
     """
     with store.database.snapshot():
         kernels, place = read_kernels(store), _place(store)

@@ -71,14 +71,7 @@ def sections_of(
     feedback: FeedbackLevel = FeedbackLevel.PROFILE,
     history: HistoryKind = HistoryKind.ALL,
 ) -> list[PromptSection]:
-    """Return every section with content.
-
-    Args:
-        context: of the step.
-        needs: of the operator.
-        feedback: the evaluator's words that are told.
-        history: the earlier changes that are told.
-    """
+    """Return every section with content."""
     told, timed = feedback.holds(FeedbackLevel.CORRECTNESS), feedback.holds(FeedbackLevel.TIMES)
     made = [
         PromptSection("task", _task(context.task)),

@@ -75,9 +75,6 @@ class RewriteLibrary(Generic[ReadT, SiteT, WrittenT]):
         """Take rewrites, strong ones first.
 
         Args:
-            rewrites: the transformations.
-            read: parses a source for the rewrites.
-            write: prints the result of a rewrite.
             unreadable: errors of `read` and of `sites` for a text that is no kernel of the language.
             favoured: returns the kinds of rewrites that the sizes of a task call for.
             need_threads: names of those that are offered for more than one thread only.

@@ -1,12 +1,11 @@
 """Name check of a C++ source, scope by scope: undeclared names, duplicate declarations, wrong calls."""
 
 import re
-from functools import lru_cache
 
-import tree_sitter_cpp
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Node
 
-from operators.rewrites.cuda.source import CUDA_WORDS
+from operators.rewrites.cuda.source import CUDA_WORDS, cpp_parser
+from operators.rewrites.cuda.syntax import plain
 
 _SCOPES = {
     "compound_statement",
@@ -53,18 +52,13 @@ _BY_NAME = {
 Fault = tuple[str, ...]
 
 
-@lru_cache(maxsize=1)
-def _parser() -> Parser:
-    return Parser(Language(tree_sitter_cpp.language()))
-
-
 def read_cpp(source: str, *, given: frozenset[str] = frozenset()) -> tuple[set[Fault], int]:
     """Return the faults of a source as `name_check` names them, and the number of places that could not be parsed.
 
     CUDA C++ is read without the words that only CUDA has; `given` are macros of the compilation.
     """
     text = CUDA_WORDS.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), source)
-    root = _parser().parse(text.encode()).root_node
+    root = cpp_parser().parse(text.encode()).root_node
     reading = _Reading(set(given))
     reading.visit(root)
     return reading.faults | reading.wrong_calls(), _breaks(root)
@@ -115,7 +109,7 @@ class _Reading:
             self.visit(child)
 
     def _use(self, node: Node) -> None:
-        name = _text(node)
+        name = plain(node)
         if not any(name in scope for scope in self._scopes):
             self.faults.add(("unknown", name))
 
@@ -139,8 +133,8 @@ class _Reading:
         name = declarator.child_by_field_name("declarator") if declarator is not None else None
         parameters = declarator.child_by_field_name("parameters") if declarator is not None else None
         if name is not None and name.type == "identifier":
-            self._around(node).add(_text(name))
-            self._taken.setdefault(_text(name), []).append(_arity(parameters))
+            self._around(node).add(plain(name))
+            self._taken.setdefault(plain(name), []).append(_arity(parameters))
         self._scopes.append(set())
         for part in (parameters, node.child_by_field_name("body")):
             if part is not None:
@@ -151,7 +145,7 @@ class _Reading:
         name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
         if name is not None and name.type == "type_identifier":
             if body is not None:
-                self._around(node).add(_text(name))
+                self._around(node).add(plain(name))
             else:
                 self._use(name)
         if body is None:
@@ -178,7 +172,7 @@ class _Reading:
             function = function.child_by_field_name("name")
         if function is not None and function.type == "identifier" and arguments is not None:
             given = [child for child in arguments.named_children if child.type != "comment"]
-            self._calls.add((_text(function), len(given)))
+            self._calls.add((plain(function), len(given)))
         self._inside(node)
 
     def _declare(self, node: Node) -> None:
@@ -187,7 +181,7 @@ class _Reading:
         if kind in ("preproc_def", "preproc_function_def"):
             name = node.child_by_field_name("name")
             if name is not None:
-                self._name(_text(name), again=True)
+                self._name(plain(name), again=True)
             return
         if kind in _BY_NAME:
             name = node.child_by_field_name("name") or next(
@@ -197,7 +191,7 @@ class _Reading:
                 if child != name:
                     self.visit(child)
             if name is not None:
-                self._name(_text(name), again=True)
+                self._name(plain(name), again=True)
             return
         declarators = node.children_by_field_name("declarator")
         for child in node.named_children:
@@ -208,12 +202,12 @@ class _Reading:
 
     def _declarator(self, node: Node) -> None:
         if node.type in ("identifier", "type_identifier"):
-            self._name(_text(node))
+            self._name(plain(node))
         elif node.type == "function_declarator":
             name, parameters = node.child_by_field_name("declarator"), node.child_by_field_name("parameters")
             if name is not None and name.type == "identifier":  # a function is declared and later defined
-                self._name(_text(name), again=True)
-                self._taken.setdefault(_text(name), []).append(_arity(parameters))
+                self._name(plain(name), again=True)
+                self._taken.setdefault(plain(name), []).append(_arity(parameters))
             if parameters is not None:
                 self._scopes.append(set())
                 self._inside(parameters)
@@ -231,10 +225,6 @@ class _Reading:
             self.visit(node)
 
 
-def _text(node: Node) -> str:
-    return (node.text or b"").decode()
-
-
 def _breaks(node: Node) -> int:
     """Return the number of places in a tree that the grammar could not parse."""
     if not node.has_error:
@@ -247,9 +237,9 @@ def _arity(parameters: Node | None) -> tuple[int, int]:
     if parameters is None:
         return 0, 255
     kinds = [child.type for child in parameters.named_children if child.type != "comment"]
-    if any("variadic" in kind for kind in kinds) or "..." in _text(parameters):
+    if any("variadic" in kind for kind in kinds) or "..." in plain(parameters):
         return 0, 255
-    if [_text(child) for child in parameters.named_children] == ["void"]:
+    if [plain(child) for child in parameters.named_children] == ["void"]:
         return 0, 0
     return kinds.count("parameter_declaration"), len(kinds)
 
@@ -261,7 +251,7 @@ def _members(body: Node) -> set[str]:
         node = waiting.pop()
         if node.type in ("field_identifier", "identifier") and node.parent is not None:
             if node.type == "field_identifier":
-                found.add(_text(node))
+                found.add(plain(node))
         elif node.type != "compound_statement":
             waiting += node.named_children
     return found

@@ -98,7 +98,6 @@ def _no_more(here: Tunable | None, home: Tunable) -> bool:
 
 
 def _constraints_hold(text: str, *, home: TunableSpace, here: TunableSpace) -> bool:
-    """Say whether every constraint at home on a tunable in a text is here, too."""
     words, kept = set(_WORD.findall(text)), {_plain(rule) for rule in here.constraints}
     tunables = {tunable.name for tunable in home.tunables}
     return all(_plain(rule) in kept or not tunables & words & set(_WORD.findall(rule)) for rule in home.constraints)

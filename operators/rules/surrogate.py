@@ -89,7 +89,6 @@ class Surrogate:
 
     Args:
         positions: of each tunable's choices, 0 to 1.
-        rng: draws settings.
     """
 
     def __init__(self, positions: Sequence[Floats], rng: np.random.Generator) -> None:

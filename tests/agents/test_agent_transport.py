@@ -19,7 +19,7 @@ from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
 from evokernel.llm.configured_model import ConfiguredModel
 from evokernel.llm.redact import Redactor
 from evokernel.llm.transport import HopelessRequest, TemporaryFailure, TransportReply
-from evokernel.llm.waiting import SystemClock
+from evokernel.llm.waiting import Clock
 from evokernel.records.llm import Origin
 from tests.agents.scripted import CLIENT, PYTHON, REQUEST, NotedServices, agent, ask
 
@@ -168,7 +168,7 @@ def test_what_an_agent_reports_counts_zero_too() -> None:
 
     def cost_usd(said: str) -> float:
         transport = cast("AgentTransport", None)
-        model = ConfiguredModel.of(config, transport, price=None, clock=SystemClock())
+        model = ConfiguredModel.of(config, transport, price=None, clock=Clock())
         reply = TransportReply("x", cost_usd=report_of(said).cost_usd)
         return model.usage(reply, REQUEST.messages, {"max_tokens": 10}).cost_usd
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.doctor.sandbox import sandbox_obstacles
+from evokernel.doctor.machine import sandbox_obstacles
 
 COVERED = "30 29 0:5 /null /proc/keys rw,relatime - devtmpfs udev rw\n"
 ALL, NONE = "000001ffffffffff", "0000000000000000"

@@ -17,6 +17,7 @@ from evokernel.config.run import RunConfig
 from evokernel.engine.assemble import make_operators
 from evokernel.engine.search import Search
 from evokernel.llm.assemble import make_models
+from evokernel.llm.waiting import Clock
 from evokernel.protocols import Operator
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, Stage, Status
 from evokernel.records.events import Event, ResultCommitted
@@ -46,7 +47,7 @@ class Unhurried(InstantEvaluator):
             return Evaluation(key, request.candidate.id, Status.STATIC_REJECT, Stage.STATIC, feedback=str(error))
 
 
-class Hasty:
+class Hasty(Clock):
     """A clock that runs fast, so that back-off and rests are over in a moment."""
 
     def now_s(self) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from evokernel.evaluate.client.judge_process import JudgeLost
+from evokernel.evaluate.client.judge_process import JudgeClient, JudgeLost
 from evokernel.evaluate.device.nvml import GpuFacts
 from evokernel.evaluate.wire import PhaseVerdict
 from evokernel.records.build import Built
@@ -29,7 +29,7 @@ def timing(workload: str = "w") -> Timing:
 
 
 @dataclass(slots=True)
-class Judge:
+class Judge(JudgeClient):
     """One judge; `seen` are the operations it was asked for, `judged` all sources, `candidate` the present one.
 
     `blobs` are the numbers of files that came with each source.

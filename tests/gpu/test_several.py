@@ -9,8 +9,7 @@ import pytest
 
 from evokernel.config.run import EvaluationConfig
 from evokernel.evaluate.build.confined_compilers import local_language
-from evokernel.evaluate.client.devices import JudgeHandle
-from evokernel.evaluate.client.judge_process import JudgeHostClient
+from evokernel.evaluate.client.judge_process import JudgeClient, JudgeHostClient
 from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.device.nvml import alike, visible_gpus
 from evokernel.protocols import Evaluator
@@ -43,7 +42,7 @@ def test_two_gpus_judge_at_the_same_time_and_say_the_same() -> None:
     language = local_language("triton", settings)
     seen: list[str] = []
 
-    async def start(setup: Mapping[str, Any], *, environment: Mapping[str, str]) -> tuple[JudgeHandle, dict[str, Any]]:
+    async def start(setup: Mapping[str, Any], *, environment: Mapping[str, str]) -> tuple[JudgeClient, dict[str, Any]]:
         seen.append(environment["CUDA_VISIBLE_DEVICES"])
         return await host(setup, environment=environment)
 

@@ -10,9 +10,9 @@ from archive.grid import GridArchive
 from evokernel.protocols import Selector
 from evokernel.records.candidate import Candidate
 from evokernel.records.fitness import Elite, Fitness
+from islands.archipelago import migrate
 from islands.elite_selectors import SELECTORS
 from islands.island import Island, Population
-from islands.migration import migrate
 from islands.topology import TOPOLOGIES
 from islands.workload_selectors import WORKLOAD_SELECTORS
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from evokernel.languages.gpu import cuda_messages, triton_messages
+from evokernel.languages.gpu import cuda, triton_messages
 from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode, Stage, Status
 from islands.resources import resources_of
 
@@ -19,9 +19,9 @@ Digest = Callable[[Mapping[str, Any], str], str]
         (triton_messages.digest_failure, "shared memory"),
         (triton_messages.digest_failure, "threads"),
         (triton_messages.digest_failure, "tensor memory"),
-        (cuda_messages.digest_failure, "shared memory"),
-        (cuda_messages.digest_failure, "threads"),
-        (cuda_messages.digest_failure, "registers"),
+        (cuda.digest_failure, "shared memory"),
+        (cuda.digest_failure, "threads"),
+        (cuda.digest_failure, "registers"),
     ],
 )
 def test_a_message_names_need_and_limit(digest: Digest, resource: str) -> None:

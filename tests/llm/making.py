@@ -17,7 +17,7 @@ from evokernel.records.llm import Message, ModelRequest, Origin
 from evokernel.testing.call_log import MemoryLog
 
 
-class Time:
+class Time(Clock):
     """A clock that jumps to the next moment anybody waits for, as soon as nothing else is left to do."""
 
     def __init__(self) -> None:

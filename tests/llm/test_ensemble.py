@@ -16,6 +16,7 @@ from evokernel.llm.transport import (
     TransportReply,
     prompt_bound_tokens,
 )
+from evokernel.llm.waiting import Clock
 from evokernel.records.llm import CallStatus, ModelRequest, Reply
 from evokernel.testing.call_log import MemoryLog
 from tests.llm.making import Actor, Ensemble, model, request
@@ -273,7 +274,7 @@ def test_a_stop_wakes_who_waits_and_lets_finish_what_is_under_way() -> None:
     asyncio.run(scenario())
 
 
-class Forever:
+class Forever(Clock):
     """A clock that stands still."""
 
     def now_s(self) -> float:

@@ -10,7 +10,7 @@ from evokernel.llm.ensemble import ModelEnsemble
 from evokernel.llm.litellm_transport import LitellmTransport
 from evokernel.llm.recordings import RecordedTransport, ReplyRecording, write_recording
 from evokernel.llm.transport import FREE
-from evokernel.llm.waiting import SystemClock
+from evokernel.llm.waiting import Clock
 from evokernel.protocols import CallLog
 from evokernel.testing.call_log import MemoryLog
 from evokernel.testing.model import LanguageModelContract, ModelMaker, request
@@ -41,7 +41,7 @@ class TestRecorded(LanguageModelContract):
         def make(log: CallLog) -> ModelEnsemble:
             player = RecordedTransport(ReplyRecording.load(path), name="recorded", notify=lambda text: None)
             config = ModelConfig(name="recorded", replay=str(path))
-            return ModelEnsemble([ConfiguredModel.of(config, player, price=FREE, clock=SystemClock())], log=log)
+            return ModelEnsemble([ConfiguredModel.of(config, player, price=FREE, clock=Clock())], log=log)
 
         return make
 
@@ -53,5 +53,5 @@ class TestLitellm(LanguageModelContract):
         with endpoint(says("a kernel")) as served:
             config = ModelConfig(name="stub", model="hosted_vllm/stub", api_base=served.url)
             yield lambda log: ModelEnsemble(
-                [ConfiguredModel.of(config, LitellmTransport(config), price=FREE, clock=SystemClock())], log=log
+                [ConfiguredModel.of(config, LitellmTransport(config), price=FREE, clock=Clock())], log=log
             )

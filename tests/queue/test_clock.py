@@ -5,11 +5,11 @@ import threading
 from types import FrameType
 from typing import Any
 
-from evokernel.queue.clock import MachineClock
+from evokernel.queue.clock import QueueClock
 
 
 def test_a_handler_may_wake_it_at_any_line_of_its_wait() -> None:
-    clock, woken = MachineClock(), list[int]()
+    clock, woken = QueueClock(), list[int]()
 
     def rest_with_a_handler_at_every_line() -> None:
         def trace(frame: FrameType, event: str, value: Any) -> Any:

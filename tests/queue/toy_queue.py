@@ -6,7 +6,7 @@ from pathlib import Path
 
 from evokernel.queue.file import QueueFile
 from evokernel.queue.runner import QueueRunner
-from evokernel.queue.session import ChildSessions, QueueSession
+from evokernel.queue.session import ChildSession, ChildSessions
 
 TOY = Path(__file__).parents[1] / "cli" / "toy_evolve.py"
 
@@ -17,7 +17,7 @@ class ToySessions(ChildSessions):
     def __init__(self, seconds: str) -> None:
         self._seconds = seconds
 
-    def start(self, command: Sequence[str], *, log: Path, mark: str) -> QueueSession:
+    def start(self, command: Sequence[str], *, log: Path, mark: str) -> ChildSession:
         store = command[command.index("--store") + 1]
         return super().start([sys.executable, str(TOY), store, self._seconds], log=log, mark=mark)
 

@@ -11,11 +11,11 @@ from evokernel.agents.services import ServiceReference
 from evokernel.config.run import RunConfig
 from evokernel.engine.assemble import make_archipelago, make_operators
 from evokernel.engine.remark_listener import RemarkListener
-from evokernel.engine.scheduler import ReplayedCalls
 from evokernel.engine.search import Parts, Search
 from evokernel.engine.state import SearchState
 from evokernel.engine.state_fold import StateFold
 from evokernel.engine.stoppers import stopper_from
+from evokernel.llm.recordings import RecordedReply
 from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Operator
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation
@@ -80,7 +80,7 @@ def toy_search(
     model: LanguageModel | None = None,
     handed_in_only: bool = False,
     clock: Callable[[], float] = time.monotonic,
-    replayed: Mapping[int, ReplayedCalls] | None = None,
+    replayed: Mapping[int, RecordedReply] | None = None,
     task: Task = TASK,
     language: Language | None = None,
     agents: ServiceReference | None = None,

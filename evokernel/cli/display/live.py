@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol, Self
+from typing import Self
 
 from rich.console import Console
 
@@ -36,29 +36,6 @@ class JudgedLine:
     """Time since it was judged, in s."""
     old: bool = False
     """True where it was judged before anybody watched, and is not reported."""
-
-
-class SearchView(Protocol):
-    """A view of a search: takes events, draws at each tick. A context manager."""
-
-    def hear(self, event: Event | JudgedLine) -> None:
-        """Take note of one event."""
-        ...
-
-    def tick(self, snapshot: Snapshot) -> None:
-        """Bring what is shown up to date."""
-        ...
-
-    gone: bool
-    """True once the terminal was closed, or the reader of a pipe has left."""
-
-    def __enter__(self) -> Self:
-        """Begin to show."""
-        ...
-
-    def __exit__(self, *details: object) -> None:
-        """Stop showing, leaving the terminal as it was."""
-        ...
 
 
 @dataclass(slots=True)
@@ -220,6 +197,10 @@ class PlainView:
                 self._console.print(line, style=style, soft_wrap=True)
             except OSError:
                 self.gone = True
+
+
+SearchView = LiveView | PlainView
+"""A view of a search: it takes events, and draws at each tick."""
 
 
 def make_view(console: Console, *, title: str) -> SearchView:

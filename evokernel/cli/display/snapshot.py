@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from archive.account import RunAccount
 from archive.follower import LeadingEvaluation
@@ -17,33 +17,11 @@ from evokernel.report.effort import prices_known
 from evokernel.report.verdicts import over_baselines
 
 if TYPE_CHECKING:
-    from evokernel.engine.state import SearchState  # imports the islands, which a view of a store does not need
+    from evokernel.engine.search import Search  # imports the islands, which a view of a store does not need
 
 
 RECENT = 8
 """Number of changes of the leader that a view shows."""
-
-
-class EngineView(Protocol):
-    """The part of a search that the command line uses."""
-
-    @property
-    def state(self) -> "SearchState":
-        """Account and populations of the run; read-only."""
-        ...
-
-    @property
-    def stopper(self) -> Stopper:
-        """The rule that ends the search."""
-        ...
-
-    async def run(self) -> str:
-        """Search until a budget is used or a stop is asked for; return the reason."""
-        ...
-
-    def stop(self, reason: str) -> None:
-        """Propose nothing more; finish what is in flight."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +86,7 @@ NOTHING = Snapshot(Progress(0, 0.0, 0.0, 0, 0.0, None))
 class SnapshotTaker:
     """Taker of snapshots of an engine; changes nothing."""
 
-    def __init__(self, engine: EngineView, store: Store) -> None:
+    def __init__(self, engine: "Search", store: Store) -> None:
         self._engine = engine
         self._store = store
         self._leading = LeadingEvaluation(store)

@@ -51,10 +51,8 @@ def read_artifact(artifact: bytes, task: Task, *, workloads: Sequence[Workload],
     """Read a bundle and check all of it; nothing that the building process said is believed.
 
     Args:
-        artifact: the bundle.
         task: for the device class.
         workloads: those it was built for, in that order.
-        target: the device.
 
     Raises:
         LoadFailed: a check of the bundle, a plan or a kernel failed; the message names it.
@@ -89,7 +87,6 @@ def _facts(plans: LaunchPlans, digest: str, image: bytes, target: Target) -> Cub
 
 
 def _first_with(plans: LaunchPlans, cubin: str) -> int:
-    """Return the first shape that launches a kernel of a cubin."""
     return next(
         number for number, plan in enumerate(plans.shapes) if any(launch.cubin == cubin for launch in plan.launches)
     )

@@ -30,7 +30,6 @@ def refusal(facts: CubinFacts, *, capability: int) -> str | None:
     """Return why a cubin is not loaded, or None.
 
     Args:
-        facts: the result of `inspect`.
         capability: of the device, 90 for 9.0.
     """
     if facts.foreign:
@@ -56,9 +55,7 @@ def refuse_misfits(plans: LaunchPlans, cubins: Mapping[str, CubinFacts], *, limi
     The driver reads a parameter at its full size: one larger than the value passed would expose the runner's memory.
 
     Args:
-        plans: the result of `read_plans`.
         cubins: facts from `inspect`, by SHA-256, of every cubin that the plans name.
-        limits: of the device.
 
     Raises:
         PlanError: a kernel is not in its cubin, takes other parameters, or cannot have such blocks.

@@ -179,7 +179,6 @@ def read_plans(
         document: the text in the bundle.
         buffers: the tensors of each shape by name, in the order in which the shapes were asked for.
         cubins: SHA-256 in hex of each cubin in the bundle.
-        limits: of the device.
 
     Raises:
         PlanError: the document is malformed, or asks for what is not allowed.

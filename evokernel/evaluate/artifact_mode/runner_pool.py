@@ -12,7 +12,6 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from evokernel.errors import HarnessError, KernelFault, KilledFromOutside, WorkerDied, WorkerError
@@ -221,9 +220,7 @@ class RunnerPool:
         self._spare.begin()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def take(self) -> ArtifactRunner:

@@ -1,26 +1,33 @@
 """A recorded candidate under judgement: the runner has its kernels, and its host code does not run."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from evokernel.errors import WorkerError
-from evokernel.evaluate.artifact_mode.atomics import atomic_results
+from evokernel.evaluate.artifact_mode.baselines import DeviceBaselines
 from evokernel.evaluate.artifact_mode.checked_build import CheckedBuild
 from evokernel.evaluate.artifact_mode.clock import ArtifactClock, Loaded, paced_calls
-from evokernel.evaluate.artifact_mode.runner_pool import Batch, BatchTimes
-from evokernel.evaluate.artifact_mode.tools import ArtifactTools
+from evokernel.evaluate.artifact_mode.parameters import Place
+from evokernel.evaluate.artifact_mode.plan import Copy, LaunchPlan, RecordedLaunch
+from evokernel.evaluate.artifact_mode.runner_pool import Batch, BatchTimes, RunnerPool
+from evokernel.evaluate.artifact_mode.verifier import Verifiers
 from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.candidate_session import compare_set, differing, other_bits
 from evokernel.evaluate.bench.paired_clock import CheckedCall, late_places
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
 from evokernel.evaluate.inside.driver.cubin_facts import atomic_kernels
+from evokernel.evaluate.inside.driver.kernel_parameters import TensorMap
 from evokernel.evaluate.instruments.inspection import Inspection
-from evokernel.evaluate.instruments.sanitizer import MEMCHECK, RACECHECK
-from evokernel.evaluate.instruments.tool_run import RecordedCall, RecordedTensor
+from evokernel.evaluate.instruments.profiler import Profiler
+from evokernel.evaluate.instruments.sanitizer import MEMCHECK, RACECHECK, Sanitizer
+from evokernel.evaluate.instruments.tool_run import RecordedCall, RecordedTensor, ToolRunner
 from evokernel.evaluate.instruments.tools import SANITIZER
 from evokernel.evaluate.numerics.arrays import synchronize
 from evokernel.evaluate.numerics.canary import stored_bytes
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
+from evokernel.evaluate.sandbox.levels import Sandbox
 from evokernel.evaluate.wire import PhaseVerdict
 from evokernel.records.evaluation import Mode, Stage
 from evokernel.records.timing import Timing
@@ -35,6 +42,34 @@ _HANDED_OVER = 2 << 30
 """Largest total of one call's buffers, in bytes, that is handed to another process."""
 _ANY_ORDER = f"sums by atomic operations are accepted where racecheck of {SANITIZER} finds no race, and it did not run:"
 _TOO_LARGE = "the workloads are too large to be handed to another process"
+
+
+@dataclass(frozen=True)
+class ArtifactTools:
+    """Tools that run, compare and inspect recorded candidates."""
+
+    runners: RunnerPool
+    """The runner in use, and its standby."""
+    baselines: DeviceBaselines
+    """Baselines in the judge's own context."""
+    verifiers: Verifiers
+    """Comparison of outputs, by workload."""
+    sandbox: Sandbox
+    """Confinement of instruments, where they work in it."""
+    cores: tuple[int, ...]
+    """The cores that instruments run on."""
+    multiprocessors: int
+    """Multiprocessors of the GPU."""
+
+    @cached_property
+    def profiler(self) -> Profiler:
+        """The reader of hardware counters of recorded calls; looked up at the first use."""
+        return Profiler(ToolRunner(self.sandbox, cpus=self.cores), multiprocessors=self.multiprocessors)
+
+    @cached_property
+    def sanitizer(self) -> Sanitizer:
+        """The check for wrong accesses and races in recorded calls; looked up at the first use."""
+        return Sanitizer(ToolRunner(self.sandbox, cpus=self.cores))
 
 
 class ArtifactSession:
@@ -229,3 +264,31 @@ def shape_numbers(workloads: Sequence[BoundWorkload]) -> dict[BoundWorkload, int
     search = [bound for bound in workloads if bound.kind is WorkloadPurpose.SEARCH]
     hidden = [bound for bound in workloads if bound.kind is not WorkloadPurpose.SEARCH]
     return {bound: number for number, bound in enumerate((*search, *hidden))}
+
+
+def atomic_results(plan: LaunchPlan, atomic: Mapping[str, Collection[str]], *, read_only: Collection[str]) -> set[str]:
+    """Return the buffers whose content may come from atomic operations.
+
+    They are those given to a kernel with such operations, and those given to a kernel beside one of these.
+
+    Args:
+        atomic: by SHA-256 of a cubin, its kernels with atomic operations.
+        read_only: buffers that no kernel can write.
+    """
+    found = set[str]()
+    for step in plan.steps:
+        match step:
+            case RecordedLaunch():
+                buffers = set(_buffers(step)).difference(read_only)
+                if step.kernel in atomic[step.cubin] or buffers & found:
+                    found |= buffers
+            case Copy(place=target, source=source) if source.buffer in found:
+                found.add(target.buffer)
+    return found
+
+
+def _buffers(launch: RecordedLaunch) -> Iterator[str]:
+    for parameter in launch.parameters:
+        value = parameter.value.base if isinstance(parameter.value, TensorMap) else parameter.value
+        if isinstance(value, Place):
+            yield value.buffer

@@ -28,7 +28,6 @@ class BaselineTimer:
     The cost of waking is measured on the trusted process, since a candidate could inflate its own.
 
     Args:
-        process: the baseline process.
         batch_s: how long a batch of the fastest baseline should last, in s.
         first_call_s: limit of a baseline's first call, which may compile, in s.
         after_batch: called after each batch that is timed here.
@@ -155,7 +154,6 @@ class BaselineTimer:
         return max(self._batch_ns(bound, calls=calls, batches=_ANCHOR_BATCHES) - self._least_wake_ns, 1.0) / calls
 
     def _batch_ns(self, bound: BoundWorkload, *, calls: int, batches: int) -> float:
-        """Return the least time of a batch in ns."""
         times = []
         for _ in range(batches):
             self._prepare(bound, calls=calls)

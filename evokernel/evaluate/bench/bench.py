@@ -18,15 +18,10 @@ class Bench:
     """Set up once per judge process, by a context that ends the processes it started.
 
     Args:
-        setup: the engine's request.
-        groundwork: task, sandbox and secrets.
-        device: the device that candidates run on.
-        workers: runs candidates in workers.
         anchors: times baselines; it has timed the workloads.
         workloads: all workloads, hidden ones first.
         bind_added: returns the workload of a hidden check that the run has added, with its buffers.
         baselines: their names, that of a user's kernel among them.
-        sheet: the device sheet.
     """
 
     def __init__(  # noqa: PLR0913 - each is a part that its opener has started

@@ -39,34 +39,27 @@ class CandidateSession(Protocol):
     @property
     def bench(self) -> Bench:
         """The bench that judges it."""
-        ...
 
     def compare(self, bound: BoundWorkload, distributions: tuple[str, ...], stage: Stage) -> PhaseVerdict | None:
         """Run it on a case of each distribution, and again on the first; return a verdict on a failure, or None.
 
         Raises `WorkerError`.
         """
-        ...
 
     def clock(self, bound: BoundWorkload, fresh: FreshInputs, *, baseline: str, stage: Stage) -> PairedClock:
         """Return the clock that times it against a baseline. Raises `WorkerError`, `HarnessError`."""
-        ...
 
     def remark(self) -> str:
         """Return a remark for the author on how it was timed, or nothing."""
-        ...
 
     def sanitize(self) -> Inspection:
         """Look for wrong accesses and races that right outputs do not show. Raises `HarnessError`."""
-        ...
 
     def profile(self, timings: Sequence[Timing]) -> Inspection:
         """Name its bottleneck on the heaviest timed search workload. Raises `HarnessError`."""
-        ...
 
     def close(self) -> None:
         """End it, and all processes it started."""
-        ...
 
 
 class WorkerSession:

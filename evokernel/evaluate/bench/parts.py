@@ -18,46 +18,36 @@ class BenchDevice(Protocol):
     @property
     def device_class(self) -> str:
         """`cpu` or `cuda`."""
-        ...
 
     @property
     def name(self) -> str:
         """The device's model."""
-        ...
 
     @property
     def timed_share(self) -> float:
         """The share of every timed output that is compared."""
-        ...
 
     @property
     def compiles_for_shapes(self) -> bool:
         """Say whether kernels are compiled for the shapes that they are called with."""
-        ...
 
     def measure(self) -> dict[str, float]:
         """Return the device sheet."""
-        ...
 
     def floor(self, task: Task, workload: Workload, sheet: Mapping[str, float]) -> Floor:
         """Return the least time the device could need for a workload."""
-        ...
 
     def quiet(self) -> str:
         """Wait until no other program uses the device; return the disturbance that remains, or nothing."""
-        ...
 
     def lease(self) -> AbstractContextManager[object]:
         """Return a context that keeps other judges off the device; on a processor it does nothing."""
-        ...
 
     def left_running(self) -> bool:
         """Say whether a stopped process still has work on the device, which its batch must not leave behind."""
-        ...
 
     def conditions(self) -> dict[str, float]:
         """Return metrics of the device's state, to be recorded beside a measurement."""
-        ...
 
 
 class WorkerHost(Protocol):
@@ -66,14 +56,12 @@ class WorkerHost(Protocol):
     @property
     def baselines(self) -> BaselineTimer:
         """Baselines as worker mode runs them."""
-        ...
 
     def load(self, artifact: bytes, source: str) -> ForkedRunner:
         """Start a worker with a candidate in it. Raises `WorkerError` where the candidate cannot be loaded.
 
         `artifact` comes from a process that ran the candidate's own code, `source` does not.
         """
-        ...
 
 
 class BaselineAnchors(Protocol):
@@ -81,7 +69,6 @@ class BaselineAnchors(Protocol):
 
     def load_expert(self, expert: str) -> None:
         """Make a user's kernel usable as the baseline `EXPERT`; `expert` is the file to load it from."""
-        ...
 
     def anchor(
         self,
@@ -91,4 +78,3 @@ class BaselineAnchors(Protocol):
         panel: Sequence[str],
     ) -> None:
         """Time the baselines on each workload, choose its batch size, and allocate copies for a batch."""
-        ...

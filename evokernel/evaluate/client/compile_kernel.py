@@ -52,9 +52,7 @@ def compile_only(
     """Check and build a kernel for the search workloads of a task. Needs no GPU, whatever the language.
 
     Args:
-        candidate: the kernel.
         task_spec: a built-in task or the path of a task file.
-        settings: the compilers' limits and sandbox.
         threads: threads the kernel may use.
         target: one of `TARGETS`; sm_90 if left out. C++ is built for this processor and takes none.
 

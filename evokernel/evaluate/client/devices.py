@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from evokernel.errors import EvokernelError, LanguageError, TaskError
 from evokernel.evaluate.client.builds import Shapes
-from evokernel.evaluate.client.judge_process import JudgeLost
+from evokernel.evaluate.client.judge_process import JudgeClient, JudgeLost
 from evokernel.evaluate.device.cores import Cores
 from evokernel.evaluate.device.nvml import GpuFacts
 from evokernel.evaluate.wire import Message
@@ -19,29 +19,12 @@ logger = logging.getLogger(__name__)
 _MOST_FAILURES = 2  # consecutive failed starts before a device is given up, unless it is the only one
 
 
-class JudgeHandle(Protocol):
-    """The engine's handle on a judge that has started."""
-
-    @property
-    def alive(self) -> bool:
-        """Say whether it can still be asked."""
-        ...
-
-    async def ask(self, message: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> Message:
-        """Return the answer to one message. Raises `JudgeLost`."""
-        ...
-
-    async def close(self, *, kill: bool = False) -> None:
-        """End it; idempotent."""
-        ...
-
-
 class StartJudge(Protocol):
     """Starts a judge on a device."""
 
     async def __call__(
         self, setup: Mapping[str, Any], *, environment: Mapping[str, str]
-    ) -> tuple[JudgeHandle, Message]:
+    ) -> tuple[JudgeClient, Message]:
         """Return a judge that is ready and its description of itself; on an exception no process is left.
 
         Raises:
@@ -49,14 +32,13 @@ class StartJudge(Protocol):
             LanguageError: a tool is missing.
             JudgeLost: it could not start.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class SearchJudge:
     """The judge of a search on one device, and its hidden shapes."""
 
-    handle: JudgeHandle
+    handle: JudgeClient
     hidden: Shapes
 
 
@@ -76,7 +58,7 @@ class DeviceSlot:
         """The idle judge of the search on this device; None where none can be asked."""
         return self._judge if self._judge is not None and self._judge.handle.alive else None
 
-    async def fresh(self, setup: Mapping[str, Any]) -> tuple[JudgeHandle, Message]:
+    async def fresh(self, setup: Mapping[str, Any]) -> tuple[JudgeClient, Message]:
         """Return one more judge on this device, for the caller to close. Raises as `StartJudge` does."""
         environment = {} if self.gpu is None else {"CUDA_VISIBLE_DEVICES": self.gpu.uuid}
         try:

@@ -35,7 +35,6 @@ class DuplicateArtifacts:
         """Return the measurement of another candidate with the same artifact, or None where none may be used.
 
         Args:
-            artifact_hash: of the compiled code.
             budget: the same for both.
             own: id of the candidate that was `checked`.
             checked: its own verdict; its host code may differ, its launches do not.

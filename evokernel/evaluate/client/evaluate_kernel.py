@@ -76,7 +76,6 @@ def judge(
     """Put a kernel through the whole cascade, once for each budget, and stop where it fails.
 
     Args:
-        candidate: the kernel.
         task_spec: a built-in task or the path of a task file.
         budgets: `final` judges on the held-out workloads too, in fresh processes.
         settings: how to judge; missing values come from the language's device class.

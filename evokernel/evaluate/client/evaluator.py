@@ -10,10 +10,10 @@ from typing import Any
 
 from evokernel.errors import EvokernelError, HarnessError, LanguageError, TaskError
 from evokernel.evaluate.client.builds import Build, Builder, Shapes
-from evokernel.evaluate.client.devices import DevicePool, DeviceSlot, JudgeHandle, SearchJudge, shapes_of
+from evokernel.evaluate.client.devices import DevicePool, DeviceSlot, SearchJudge, shapes_of
 from evokernel.evaluate.client.duplicates import DuplicateArtifacts
 from evokernel.evaluate.client.evaluations import entry, unbuilt
-from evokernel.evaluate.client.judge_process import JudgeLost
+from evokernel.evaluate.client.judge_process import JudgeClient, JudgeLost
 from evokernel.evaluate.client.judge_setup import JoinedRun, JudgeSetup
 from evokernel.evaluate.numerics.pooling import further_dtype, pool_finals
 from evokernel.evaluate.wire import HELD_OUT, PhaseVerdict
@@ -46,12 +46,7 @@ class LocalEvaluator:
     Args:
         identity: the evaluator, as its first judge describes it.
         task: for the device class.
-        language: how candidates are compiled.
-        setup: how its judges judge.
         expert: the file of the kernel that is one of the baselines; empty where there is none.
-        hidden: the hidden shapes of the run.
-        slots: the devices with their judges.
-        builder: compiles candidates.
     """
 
     def __init__(
@@ -244,7 +239,7 @@ class LocalEvaluator:
             await judge.close()
 
     async def _ask(
-        self, judge: JudgeHandle, request: EvaluationRequest, build: Build, *, sanitize: bool = False
+        self, judge: JudgeClient, request: EvaluationRequest, build: Build, *, sanitize: bool = False
     ) -> PhaseVerdict:
         assert not isinstance(build.built, BuildFailure)
         digest = build.built.hash

@@ -29,7 +29,6 @@ class JudgeClient:
     """Talks to a judge process, one question at a time.
 
     Args:
-        process: the judge.
         connection: both directions of the socket to it.
         stderr: a memory file with the judge's stdout and stderr; closed with this client.
         limit_s: the longest an answer may take, in s.
@@ -111,8 +110,6 @@ class JudgeClient:
 
 
 class _Host(NamedTuple):
-    """A running host."""
-
     process: subprocess.Popen[bytes]
     control: socket.socket
     """Our end of its socket."""
@@ -237,7 +234,6 @@ class _JudgeProcess:
 
     @property
     def ended(self) -> bool:
-        """Say whether it has ended."""
         return self._code.done()
 
     async def wait(self) -> int:

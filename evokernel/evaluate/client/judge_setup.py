@@ -49,7 +49,6 @@ class JudgeSetup:
         """Return the setup of a further judge, which measures no device: the first judge's sheet holds for the run.
 
         Args:
-            identity: the evaluator of this run.
             expert: the file of the kernel that is one of the baselines, or nothing.
             final: whether it measures a winner.
             probes: hidden shapes to use instead of drawing some; empty where nothing is compiled for shapes.

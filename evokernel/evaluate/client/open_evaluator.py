@@ -53,7 +53,6 @@ def open_evaluator(  # noqa: PLR0913 - each is a choice of some caller
 
     Args:
         task_spec: argument of `evokernel.tasks.load_task`.
-        language: how candidates are compiled.
         settings: how to judge, resolved for the device class.
         threads: threads a candidate may use on a processor.
         machine: provides the GPUs, as many as the settings say; this machine if left out.

@@ -32,15 +32,12 @@ class HostOpening(Protocol):
     @property
     def joins(self) -> JoinedRun | None:
         """The run that the evaluator joins; None where it begins one."""
-        ...
 
     def joining(self, run: JoinedRun) -> Self:
         """Return the opening of a host that joins a run."""
-        ...
 
     def open(self) -> AbstractAsyncContextManager[tuple[Evaluator, JoinedRun]]:
         """Return a context with a ready evaluator, and what the other hosts of its run take over."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,9 +85,7 @@ def resolve_device(config: RunConfig, task: Task, *, machine: Machine) -> Resolv
     elsewhere.
 
     Args:
-        config: as it was read.
         task: with the workloads of all classes.
-        machine: the machine of the run.
 
     Raises:
         ConfigError: the config's choice is not possible here, or no class is.

@@ -129,7 +129,6 @@ def _reason(done: ProcessExit, *, timeout_s: float) -> str:
 
 
 def _profile_lines(label: str, launch: ProfiledLaunch, share: str, known: Counters) -> list[str]:
-    """Return the lines of a profile."""
     found = diagnose(known)
     lines = [
         f"profiled with hardware counters on {label}: kernel {launch.kernel}, {share}",

@@ -185,7 +185,6 @@ def _place(text: str) -> str:
 
 
 def _names_by_size(call: RecordedCall) -> dict[int, str]:
-    """Return the names of buffers with a unique size, by that size."""
     sizes = [each.size_bytes for each in call.buffers]
     return {each.size_bytes: each.name for each in call.buffers if sizes.count(each.size_bytes) == 1}
 

@@ -54,9 +54,6 @@ class DeviceAnchors:
         baselines: on the buffers of the judge's workloads.
         workers: must load a user's kernel, too.
         watch: records probes after trusted work.
-        cores: of judge, runners and compilers.
-        room: bounds of batches.
-        signature: of the task.
     """
 
     def __init__(

@@ -1,20 +1,24 @@
 """The bench of a GPU: device memory shared by descriptor, a runner for recorded kernels, workers for the rest."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from typing import ClassVar
 
 import torch
 
+from evokernel.errors import HarnessError
 from evokernel.evaluate.artifact_mode.baselines import DeviceBaselines, Prelude
+from evokernel.evaluate.artifact_mode.checked_build import Target, read_artifact
+from evokernel.evaluate.artifact_mode.plan import PlanLimits
 from evokernel.evaluate.artifact_mode.row_comparison import KINDS, RowComparison
 from evokernel.evaluate.artifact_mode.runner_pool import PreludeSize, RunnerPool, runner_host
-from evokernel.evaluate.artifact_mode.tools import ArtifactTools
+from evokernel.evaluate.artifact_mode.session import ArtifactSession, ArtifactTools, shape_numbers
 from evokernel.evaluate.artifact_mode.verifier import Verifiers
 from evokernel.evaluate.bench.bench import Bench
-from evokernel.evaluate.bench.candidate_session import CandidateSession
+from evokernel.evaluate.bench.candidate_session import CandidateSession, WorkerSession
 from evokernel.evaluate.bench.groundwork import bind_added, bind_workloads, lay_groundwork, pin_to, timed
 from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.build.confined_compilers import sandbox_for
@@ -23,18 +27,25 @@ from evokernel.evaluate.device import gpu_roofline
 from evokernel.evaluate.device.cores import Cores
 from evokernel.evaluate.device.lock import this_device_lease
 from evokernel.evaluate.device.neighbours import NeighbourWatch
+from evokernel.evaluate.device.nvml import visible_gpu
 from evokernel.evaluate.judge.gpu_anchors import DeviceAnchors, Room
-from evokernel.evaluate.judge.gpu_device import Gpu
-from evokernel.evaluate.judge.gpu_session import open_on_gpu
 from evokernel.evaluate.judge.gpu_workers import GpuWorkers
 from evokernel.evaluate.memory.device_arena import DeviceArena
-from evokernel.evaluate.numerics.arrays import torch_dtype
+from evokernel.evaluate.numerics.arrays import is_float, torch_dtype
 from evokernel.evaluate.sandbox.levels import Sandbox
 from evokernel.evaluate.worker_mode.baseline_process import panel_functions
 from evokernel.evaluate.worker_mode.expert_loop import EXPERT
-from evokernel.task import Task, Workload
+from evokernel.records.timing import Floor
+from evokernel.task import DTYPES, Task, Workload
 from evokernel.tasks import load_task
 
+_QUIET_TIMEOUT_S = 120.0
+_SCRATCH_LIMIT_BYTES = 4 << 30
+# Not the build's own reason: the candidate's code ran there and could reveal hidden shapes.
+_UNRECORDABLE = (
+    "run in a worker, for what run() does cannot be recorded: a zero_, fill_ or copy_ on memory that is not "
+    "contiguous, between dtypes, or with a number that is not the same in every 4 bytes"
+)
 # The rest is for the contexts of several processes, the judge's copies of outputs, and a new arena while other
 # processes still map the old one.
 _SHARE_OF_FREE_MEMORY = 0.33
@@ -50,8 +61,21 @@ class CudaBench:
     """Tools for recorded candidates."""
 
     def open_session(self, artifact: bytes, source: str) -> CandidateSession:
-        """Begin the judgement of one candidate. Raises `WorkerError` where it cannot be loaded, `HarnessError`."""
-        return open_on_gpu(self.bench, self.artifacts, artifact, source)
+        """Begin the judgement of one candidate: in the runner, or in a worker where it could not be recorded.
+
+        Raises `WorkerError` where it cannot be loaded, `HarnessError`.
+        """
+        gpu = visible_gpu()
+        if gpu is None:
+            raise HarnessError("a GPU that was there is gone")
+        numbers = shape_numbers(self.bench.workloads)
+        workloads = [bound.workload for bound in sorted(numbers, key=lambda bound: numbers[bound])]
+        limits = PlanLimits(shared_bytes=gpu.shared_bytes, scratch_bytes=_SCRATCH_LIMIT_BYTES)
+        target = Target(gpu.capability, limits)
+        checked = read_artifact(artifact, self.bench.task, workloads=workloads, target=target)
+        if checked.plans.unrecordable:
+            return WorkerSession(self.bench, artifact, source, note=_UNRECORDABLE)
+        return ArtifactSession(self.bench, self.artifacts, checked)
 
 
 @contextmanager
@@ -137,3 +161,54 @@ def _room_bytes(setup: BenchSetup, task: Task) -> int:
     workloads = task.workloads["cuda"]
     count = len(workloads.search) + (len(workloads.holdout) if setup.final else 0)
     return int(torch.cuda.mem_get_info()[0] * _SHARE_OF_FREE_MEMORY / count)
+
+
+class Gpu:
+    """The GPU that this process sees first; see `BenchDevice`.
+
+    `runners` and `workers` hold standby processes that must be ready before a clock runs; `watch` detects other
+    programs.
+    """
+
+    device_class: ClassVar[str] = "cuda"
+    timed_share: ClassVar[float] = 0.125
+    compiles_for_shapes: ClassVar[bool] = True
+
+    def __init__(self, runners: RunnerPool, workers: GpuWorkers, watch: NeighbourWatch) -> None:
+        self._runners = runners
+        self._workers = workers
+        self._watch = watch
+
+    @cached_property
+    def name(self) -> str:
+        """The GPU's model."""
+        return gpu_roofline.device_name()
+
+    def measure(self) -> dict[str, float]:
+        """Return the device sheet."""
+        return gpu_roofline.measure_device()
+
+    def floor(self, task: Task, workload: Workload, sheet: Mapping[str, float]) -> Floor:
+        """Return the least time of arithmetic in the task's narrowest floating-point dtype, if any, and of memory."""
+        floats = [tensor.dtype for tensor in task.signature.tensors if is_float(tensor.dtype)]
+        dtype = min(floats, key=lambda name: DTYPES[name], default="")
+        flops, moved = task.flops_at(workload), task.bytes_at(workload)
+        return gpu_roofline.floor_of(flops, moved, dtype, sheet, allow_tf32=task.precision.allow_tf32)
+
+    def quiet(self) -> str:
+        """Wait for the standby process and for other programs to leave the GPU; name those that stay."""
+        self._runners.wait_ready()
+        self._workers.wait_ready()
+        return self._watch.wait_until_quiet(_QUIET_TIMEOUT_S) or ""
+
+    def lease(self) -> AbstractContextManager[object]:
+        """Wait until no other judge of this machine uses the GPU. Raises `HarnessError` naming the one that does."""
+        return this_device_lease()
+
+    def left_running(self) -> bool:
+        """Say whether kernels of a stopped process, or of another program, still run."""
+        return self._watch.is_busy()
+
+    def conditions(self) -> dict[str, float]:
+        """Return clocks and neighbours: recorded beside a measurement, never used to discard it."""
+        return self._watch.conditions()

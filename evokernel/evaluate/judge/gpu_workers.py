@@ -19,9 +19,7 @@ class GpuWorkers:
     """Workers and a baseline process, which take seconds to start; see `WorkerHost`.
 
     Args:
-        setup: the engine's request.
         task: for the device class.
-        sandbox: confinement of workers.
         watch: records probes after trusted work.
         bound: the workload on which waking the baseline process is measured.
         stack: ends the processes.

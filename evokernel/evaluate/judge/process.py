@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from evokernel.errors import HarnessError, WorkerError
 from evokernel.evaluate.bench.bench import Bench
@@ -23,21 +23,12 @@ from evokernel.evaluate.wire import Message, PhaseVerdict, pack, receive
 from evokernel.records.evaluation import Fidelity, Stage, Status
 from evokernel.records.hidden_check import HiddenCheck
 
+if TYPE_CHECKING:  # each imports what the other device class does not need
+    from evokernel.evaluate.judge.cpu_bench import CpuBench
+    from evokernel.evaluate.judge.gpu_bench import CudaBench
+
 _CONDITIONS_S = 3.0
 _STAGES = {Fidelity.QUICK: Stage.QUICK, Fidelity.PRECISE: Stage.PRECISE, Fidelity.FINAL: Stage.FINAL}
-
-
-class OpenedBench(Protocol):
-    """A bench that can open candidates."""
-
-    @property
-    def bench(self) -> Bench:
-        """Workloads, baselines and device."""
-        ...
-
-    def open_session(self, artifact: bytes, source: str) -> CandidateSession:
-        """Begin the judgement of one candidate. Raises `WorkerError` where it cannot be loaded, `HarnessError`."""
-        ...
 
 
 class JudgeServer:
@@ -47,7 +38,7 @@ class JudgeServer:
     hidden checks that the run has added, and may ask for those alone; `admit` asks whether a further one is fit.
     """
 
-    def __init__(self, opened: OpenedBench) -> None:
+    def __init__(self, opened: "CpuBench | CudaBench") -> None:
         self._bench = opened.bench
         self._open_session = opened.open_session
         self._session: CandidateSession | None = None
@@ -80,10 +71,13 @@ class JudgeServer:
 
     def close(self) -> None:
         """End the candidate that is open, if there is one."""
-        self._drop()
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+            self._bench.repair()  # right kernels' buffers, too: the kernel clears words for a thread that ends
 
     def _add_expert(self, expert: str) -> Message:
-        self._drop()
+        self.close()
         with self._bench.device.lease():
             self._bench.add_expert(expert)
         return {"baseline_us": _baseline_us(self._bench)}
@@ -99,7 +93,7 @@ class JudgeServer:
         return replace(outcome, mode=self._mode, artifact=self._artifact).as_message()
 
     def _check(self, message: Mapping[str, Any], blobs: list[bytes]) -> PhaseVerdict:
-        self._drop()
+        self.close()
         self._mode = self._artifact = ""
         began = time.monotonic()
         self._bench.take_checks([*map(HiddenCheck.from_message, message.get("added", ()))])
@@ -111,12 +105,12 @@ class JudgeServer:
         opened = {"open_s": time.monotonic() - began}
         if message.get("only_added", False):
             outcome = check_added(self._session)
-            self._drop()
+            self.close()
             return outcome
         outcome = check(self._session, blobs[1] if len(blobs) > 1 else None, thoroughly=message["sanitize"])
         outcome = replace(outcome, metrics={**outcome.metrics, **opened})
         if outcome.status is not None:
-            self._drop()
+            self.close()
         return outcome
 
     def _time(self, message: Mapping[str, Any]) -> PhaseVerdict:
@@ -136,7 +130,7 @@ class JudgeServer:
             profile = self._session.profile(outcome.timings)
             outcome = replace(outcome, remarks=profile.remarks, metrics={**outcome.metrics, **profile.metrics})
         profiled = time.monotonic()
-        self._drop()
+        self.close()
         metrics = {"wait_s": waited - began, "time_s": timed - waited, "close_s": time.monotonic() - profiled}
         return replace(outcome, metrics={**outcome.metrics, **metrics, **self._conditions()})
 
@@ -146,18 +140,12 @@ class JudgeServer:
             self._asked, self._latest = time.monotonic(), self._bench.device.conditions()
         return self._latest
 
-    def _drop(self) -> None:
-        if self._session is not None:
-            self._session.close()
-            self._session = None
-            self._bench.repair()  # right kernels' buffers, too: the kernel clears words for a thread that ends
-
 
 def _baseline_us(bench: Bench) -> dict[str, dict[str, float]]:
     return {bound.workload.name: bound.baseline_us for bound in bench.timed if bound.kind is WorkloadPurpose.SEARCH}
 
 
-def open_bench(setup: Mapping[str, Any]) -> AbstractContextManager[OpenedBench]:
+def open_bench(setup: Mapping[str, Any]) -> "AbstractContextManager[CpuBench | CudaBench]":
     """Return a context with the bench of the device class that the setup names."""
     if setup["device"] == "cuda":
         # NVML's order, which chose the GPU to compile for; CUDA's default puts the fastest first.
@@ -170,7 +158,7 @@ def open_bench(setup: Mapping[str, Any]) -> AbstractContextManager[OpenedBench]:
     return open_cpu_bench(BenchSetup.from_message(setup))
 
 
-def opened(message: Mapping[str, Any]) -> AbstractContextManager[OpenedBench]:
+def opened(message: Mapping[str, Any]) -> "AbstractContextManager[CpuBench | CudaBench]":
     """Return the bench that the first message asks for. Raises `HarnessError` for any other message."""
     match message["op"]:
         case "start":

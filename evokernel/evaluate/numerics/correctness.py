@@ -108,7 +108,6 @@ def alike_calls(
         actual: one array of shape (calls, *shape) per output.
         due: the other runner's outputs, of the same shapes.
         share: the part of each output that is compared; never less than 65536 elements.
-        rng: the source of secret choices.
         among: the calls that count; of one of these everything is compared.
     """
     calls = len(actual[0])

@@ -116,7 +116,6 @@ def options_of(dtype: torch.dtype) -> tuple[str, ...]:
 
 @cache
 def _kernel(dtype: torch.dtype, device: int) -> LoadedKernel:
-    """Return the kernel for one dtype, compiled for a device."""
     capability = torch.cuda.get_device_capability(device)
     image = find_nvrtc().compile(SOURCE, options_of(dtype), target=target_of(10 * capability[0] + capability[1]))
     return LoadedKernel(LoadedModule(image), "fill", 0)

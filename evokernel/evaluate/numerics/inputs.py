@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -76,7 +75,7 @@ def draw_values(
     if distribution not in (*DISTRIBUTIONS, PATCHWORK, PATCHWORK_KEPT, *SHRUNK):
         raise TaskError(f"unknown distribution {distribution!r}; known: {', '.join(DISTRIBUTIONS)}")
     row = shape_of(task, tensor, workload)[-1] if tensor.shape else 1
-    source = _Source.seeded(rng, device, torch.float64 if tensor.dtype == "float64" else torch.float32)
+    source = InputSource(secret_generator(rng, device), torch.float64 if tensor.dtype == "float64" else torch.float32)
     known, patched = task.declared, distribution in (PATCHWORK, PATCHWORK_KEPT)
     if tensor.dtype == "bool":
         if patched and known != ("integers01",):
@@ -107,7 +106,7 @@ def bound_of(task: Task, workload: Workload, tensor: Tensor) -> int | None:
     return _index_bound(task, workload, tensor)
 
 
-def _ordinary(home: str, size: int, *, tensor: Tensor, row: int, source: "_Source", bound: int | None) -> Array:
+def _ordinary(home: str, size: int, *, tensor: Tensor, row: int, source: InputSource, bound: int | None) -> Array:
     """Return numbers of a distribution that is no patchwork."""
     if is_float(tensor.dtype):
         return _floats(home, size, row, source, narrow=tensor.dtype in _NARROW_RANGE)
@@ -122,7 +121,7 @@ def _has_rows(count: int, row: int) -> bool:
     return count >= 4 * row and count % row == 0
 
 
-def _mix_rows(values: Array, source: "_Source", *, draw: Callable[[str, int], Array]) -> None:
+def _mix_rows(values: Array, source: InputSource, *, draw: Callable[[str, int], Array]) -> None:
     """Make some rows normal ones, the first of them more often: no sample tells that numbers do not cancel elsewhere.
 
     At least a quarter stays, on the average: what one row may be off by is measured on all of them.
@@ -169,49 +168,10 @@ def secret_generator(rng: np.random.Generator, device: str) -> torch.Generator:
 
 def secret_source(rng: np.random.Generator, device: str) -> InputSource:
     """Return random numbers in bulk on a device, seeded by the judge's secret."""
-    return _Source.seeded(rng, device, torch.float32)
+    return InputSource(secret_generator(rng, device), torch.float32)
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """Random numbers in bulk, on one device; `real` is the dtype they are drawn in."""
-
-    generator: torch.Generator
-    real: torch.dtype
-
-    @classmethod
-    def seeded(cls, rng: np.random.Generator, device: str, real: torch.dtype) -> "_Source":
-        return cls(secret_generator(rng, device), real)
-
-    def normal(self, count: int) -> Array:
-        return torch.randn(count, generator=self.generator, device=self.generator.device, dtype=self.real)
-
-    def uniform(self, low: float, high: float, count: int) -> Array:
-        numbers = torch.rand(count, generator=self.generator, device=self.generator.device, dtype=self.real)
-        return numbers.mul_(high - low).add_(low)
-
-    def integers(self, low: int, high: int, count: int, *, dtype: torch.dtype = torch.int64) -> Array:
-        """Return integers from `low` to `high - 1`."""
-        return torch.randint(low, high, (count,), generator=self.generator, device=self.generator.device, dtype=dtype)
-
-    def magnitudes(self, low: float, high: float, count: int) -> Array:
-        """Return numbers with a sign whose magnitudes are log-uniform between two powers of ten."""
-        exponents = self.uniform(low, high, count)
-        signs = self.integers(0, 2, count, dtype=self.real).mul_(2).sub_(1)
-        return torch.pow(10.0, exponents).mul_(signs)
-
-    def needles(self, count: int, row: int, make: Callable[[int], Array]) -> Array:
-        """Return zeros with one value of `make` in each row of `row` elements, and 1/256 more anywhere."""
-        starts = torch.arange(0, count, row, device=self.generator.device)
-        one_each = (starts + self.integers(0, row, starts.numel())).clamp_(max=count - 1)
-        places = torch.cat([one_each, self.integers(0, count, count // 256)])
-        found = make(places.numel())
-        values = torch.zeros(count, dtype=found.dtype, device=found.device)
-        values[places] = found
-        return values
-
-
-def _floats(distribution: str, count: int, row: int, source: _Source, *, narrow: bool) -> Array:
+def _floats(distribution: str, count: int, row: int, source: InputSource, *, narrow: bool) -> Array:
     if distribution == "integers01":
         return source.integers(0, 2, count, dtype=source.real)
     if distribution == "wide":
@@ -225,7 +185,7 @@ def _floats(distribution: str, count: int, row: int, source: _Source, *, narrow:
     return source.normal(count).add_(centre)
 
 
-def _integers(distribution: str, count: int, row: int, source: _Source, *, bound: int | None) -> Array:
+def _integers(distribution: str, count: int, row: int, source: InputSource, *, bound: int | None) -> Array:
     if bound is not None:  # an index or a class label: any other value may be out of range
         values = source.integers(0, min(bound, 2) if distribution == "integers01" else bound, count)
         values[source.integers(0, count, 1)] = values.max() if distribution == "integers01" else bound - 1
@@ -239,7 +199,7 @@ def _integers(distribution: str, count: int, row: int, source: _Source, *, bound
     return source.integers(-8, 9, count).add_(100 if distribution == "offset" else 0)
 
 
-def _whole_range(distribution: str, count: int, row: int, source: _Source, *, dtype: torch.dtype) -> Array:
+def _whole_range(distribution: str, count: int, row: int, source: InputSource, *, dtype: torch.dtype) -> Array:
     """Return integers that use all of a narrow type."""
     low, high = torch.iinfo(dtype).min, torch.iinfo(dtype).max
 
@@ -257,7 +217,7 @@ def _whole_range(distribution: str, count: int, row: int, source: _Source, *, dt
     return source.integers(low, high + 1, count)
 
 
-def _bounded(distribution: str, count: int, row: int, source: _Source, *, bound: int) -> Array:
+def _bounded(distribution: str, count: int, row: int, source: InputSource, *, bound: int) -> Array:
     """Return integers from 0 to `bound` - 1, the largest of them at least once but in integers01."""
     if distribution == "integers01":
         return source.integers(0, min(bound, 2), count)

@@ -31,9 +31,7 @@ def patch_mask(count: int, row: int, source: InputSource, *, filled: bool) -> Ar
     Kinds: half true, full, empty, one true, one false, a true run, a false run, true up to a place, of any density.
 
     Args:
-        count: how many.
         row: the length of a row.
-        source: random numbers.
         filled: one is true at least in each row.
     """
     width, pieces = pieces_of(count, row)

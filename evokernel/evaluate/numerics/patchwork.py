@@ -4,7 +4,7 @@ Its values are those of the distributions that a task declares, put together in 
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
 
 import torch
 
@@ -22,17 +22,42 @@ _INDEX_KINDS = {"equal": 1, "extremes": 2, "ordered": 3, "crowded": 4, "run": 5}
 _Draw = Callable[[str, int], Array]
 
 
-class InputSource(Protocol):
+@dataclass(frozen=True, slots=True)
+class InputSource:
     """Random numbers in bulk, on one device."""
+
+    generator: torch.Generator
+    real: torch.dtype
+    """The dtype they are drawn in."""
 
     def normal(self, count: int) -> Array:
         """Return numbers of N(0,1)."""
+        return torch.randn(count, generator=self.generator, device=self.generator.device, dtype=self.real)
 
     def uniform(self, low: float, high: float, count: int) -> Array:
         """Return numbers between two."""
+        numbers = torch.rand(count, generator=self.generator, device=self.generator.device, dtype=self.real)
+        return numbers.mul_(high - low).add_(low)
 
-    def integers(self, low: int, high: int, count: int) -> Array:
+    def integers(self, low: int, high: int, count: int, *, dtype: torch.dtype = torch.int64) -> Array:
         """Return integers from `low` to `high - 1`."""
+        return torch.randint(low, high, (count,), generator=self.generator, device=self.generator.device, dtype=dtype)
+
+    def magnitudes(self, low: float, high: float, count: int) -> Array:
+        """Return numbers with a sign whose magnitudes are log-uniform between two powers of ten."""
+        exponents = self.uniform(low, high, count)
+        signs = self.integers(0, 2, count, dtype=self.real).mul_(2).sub_(1)
+        return torch.pow(10.0, exponents).mul_(signs)
+
+    def needles(self, count: int, row: int, make: Callable[[int], Array]) -> Array:
+        """Return zeros with one value of `make` in each row of `row` elements, and 1/256 more anywhere."""
+        starts = torch.arange(0, count, row, device=self.generator.device)
+        one_each = (starts + self.integers(0, row, starts.numel())).clamp_(max=count - 1)
+        places = torch.cat([one_each, self.integers(0, count, count // 256)])
+        found = make(places.numel())
+        values = torch.zeros(count, dtype=found.dtype, device=found.device)
+        values[places] = found
+        return values
 
 
 def patch_numbers(count: int, row: int, source: InputSource, *, draw: _Draw, homes: tuple[str, str]) -> Array:
@@ -42,7 +67,6 @@ def patch_numbers(count: int, row: int, source: InputSource, *, draw: _Draw, hom
     values, with a rest from the second distribution, from the second distribution altogether, far below zero.
 
     Args:
-        count: how many.
         row: the length of a row.
         source: random numbers; `draw` takes from it, too.
         draw: makes so many ordinary numbers of a distribution.

@@ -83,18 +83,14 @@ def _find(outcome: PhaseVerdict, pair: tuple[str, str]) -> Timing:
 def _pool_one(timings: Sequence[Timing]) -> Timing:
     mean, error = pool([timing.log_speedup for timing in timings], [timing.log_error for timing in timings])
     first = timings[0]
-    return Timing(
-        workload=first.workload,
-        baseline=first.baseline,
-        weight=first.weight,
+    return replace(
+        first,
         candidate_us=fmean(timing.candidate_us for timing in timings),
         baseline_us=fmean(timing.baseline_us for timing in timings),
         log_speedup=mean,
         log_error=error,
         pairs=sum(timing.pairs for timing in timings),
         verdict=verdict_of(mean, error),
-        floor_us=first.floor_us,
-        limit=first.limit,
     )
 
 

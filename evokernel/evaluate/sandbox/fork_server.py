@@ -77,8 +77,6 @@ class Fork(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Zygote:
-    """A running zygote."""
-
     process: subprocess.Popen[bytes]
     """The zygote, or bubblewrap around it."""
     control: socket.socket

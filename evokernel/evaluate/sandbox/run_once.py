@@ -100,7 +100,6 @@ def run_confined(
 
     Args:
         argv: the program, looked up on the standard path if it has no slash, and its arguments.
-        sandbox: its confinement.
         paths: paths that it sees beside /usr and the system's library folders; the folder it starts in.
         limits: wall-clock time, memory, file size, processes, output.
         environment: variables beside PATH and the locale.

@@ -24,7 +24,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from evokernel.errors import HarnessError, WorkerDied, WorkerTimeout
@@ -105,9 +104,7 @@ class PeerProcess(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _ask(self, request: Mapping[str, Any], descriptors: Sequence[int], expected: bytes, timeout_s: float) -> None:

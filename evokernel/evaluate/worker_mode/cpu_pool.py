@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping
-from types import TracebackType
 from typing import NoReturn, Self
 
 from evokernel.errors import WorkerError
@@ -82,9 +81,7 @@ class WorkerPool:
         self.host.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def load(self, artifact: bytes, *, timeout_s: float) -> Worker:

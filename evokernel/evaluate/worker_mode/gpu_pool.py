@@ -13,7 +13,6 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import NoReturn, Self
 
 from evokernel.errors import KernelFault, WorkerError
@@ -131,9 +130,7 @@ class CudaWorkerPool:
         self._spare.begin()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def load(self, artifact: bytes, source: str, *, timeout_s: float) -> CudaWorker:

@@ -42,7 +42,6 @@ def pack_job(signature: Signature, dims: Mapping[str, int | float], arrays: Mapp
     """Return a job for an executable of `build_checked`.
 
     Args:
-        signature: the arguments of `run`.
         dims: every dimension and scalar by name.
         arrays: for each tensor by name the bytes of its buffer, in its layout and of exactly its size; an output
             that is missing is filled with 0xFF bytes (not-a-number in every floating-point type).

@@ -50,7 +50,6 @@ class CppLanguage:
         """Find the tools.
 
         Args:
-            run: starts compilers.
             threads: threads a kernel may use; above 1 OpenMP is on.
             compile_timeout_s: the longest one compiler call may take, in s.
             memory_bytes: address space of one compiler process.

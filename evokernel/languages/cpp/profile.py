@@ -64,7 +64,7 @@ def profile(functions: Mapping[str, list[Instruction]], isa: Isa, *, entry: str 
     split = {name: regions(code, isa, steps) for name, code in _reached(functions, isa, entry).items()}
     base = _call_depths(split, entry)
     places = [
-        _Place(region, min(base[name] + region.depth, _DEPTH_LIMIT), _has_frame_pointer(functions[name], isa))
+        _Place(region, min(base[name] + region.depth, _DEPTH_LIMIT), any(map(isa.sets_frame_pointer, functions[name])))
         for name, found in split.items()
         for region in found
     ]
@@ -152,7 +152,3 @@ def _score(place: _Place, isa: Isa, *, integers: bool) -> int:
     work = (_work(instruction, isa, integers=integers) for instruction in place.region.instructions)
     weight: int = _WORK_PER_LEVEL**place.depth
     return weight * sum(found.lanes for found in work if found)
-
-
-def _has_frame_pointer(code: list[Instruction], isa: Isa) -> bool:
-    return any(map(isa.sets_frame_pointer, code))

@@ -6,12 +6,18 @@ from typing import Any
 
 from evokernel.errors import LanguageError
 from evokernel.languages.device_limits import DeviceLimits
-from evokernel.languages.gpu import cuda_guide, cuda_messages, cuda_static_check
+from evokernel.languages.gpu import cuda_guide, cuda_static_check, triton_messages
 from evokernel.languages.gpu.language import GpuPythonLanguage
 from evokernel.languages.header_folders import HeaderFolders
 from evokernel.languages.toolchain import PythonCompiler
+from evokernel.source.tunables import read_tunables
 from evokernel.task import Task
 
+_ADVICE = {
+    "shared memory": "make the tiles in shared memory smaller, or keep fewer of them in flight",
+    "threads": "launch smaller blocks",
+    "registers": "declare the kernel with __launch_bounds__(threads of a block), or launch smaller blocks",
+}
 _ASK_LIMIT_S = 60.0  # the first request also waits for torch to be imported
 _HELPER_VERSION = 1
 """Raised whenever the helper compiles or launches the same source in another way."""
@@ -54,7 +60,7 @@ class CudaLanguage(GpuPythonLanguage):
 
     def digest(self, failure: Mapping[str, Any], source: str) -> str:
         """Return a failure of the build as a message to the author. Raises `ValueError` for another document."""
-        return cuda_messages.digest_failure(failure, source)
+        return digest_failure(failure, source)
 
     def _tools(self) -> Mapping[str, Any]:
         """Return the tools that the forge finds: it may see less of the machine than we do."""
@@ -66,3 +72,22 @@ class CudaLanguage(GpuPythonLanguage):
         if not asked.answer["disassembler"]:
             raise LanguageError("cuobjdump, which reads what was compiled, is missing: pip install triton")
         return asked.answer
+
+
+def digest_failure(failure: Mapping[str, Any], source: str) -> str:
+    """Return the message of a failure as `evaluate/inside/untrusted/cuda_faults` describes one.
+
+    Raises:
+        ValueError: it is another document.
+    """
+    try:
+        if failure["hidden"] or failure["stage"] != "resources":
+            return triton_messages.digest_failure(failure, source)
+        resource, required, limit = str(failure["resource"]), int(failure["required"]), int(failure["limit"])
+        advice = _ADVICE[resource]
+    except (KeyError, TypeError, OverflowError) as error:
+        raise ValueError(f"not a failure: {error!r}") from None
+    names = ", ".join(tunable.name for tunable in read_tunables(source).tunables)
+    here = f" (tunables here: {names})" if names else ""
+    unit = "bytes of shared memory" if resource == "shared memory" else resource
+    return f"the kernel needs {required} {unit} for a block; the device has {limit}: {advice}{here}"

@@ -35,7 +35,6 @@ class GpuPythonLanguage(ABC):
         """Take the tools that build.
 
         Args:
-            forge: runs Python that compiles.
             device: limits of the GPU that is compiled for; None for an H100.
             compile_timeout_s: the longest a build for all shapes together may take, in s.
 
@@ -66,7 +65,6 @@ class GpuPythonLanguage(ABC):
         """Compile the kernels that `run` launches for the search workloads and for `hidden` dimensions.
 
         Args:
-            source: the candidate.
             task: the task as it is on the device class, with the workloads of that class alone.
             hidden: further dimensions by name; they do not enter hash, descriptor or metrics.
 

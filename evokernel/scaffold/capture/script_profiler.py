@@ -72,8 +72,6 @@ class _Operation:
 
 @dataclass
 class _Call:
-    """A call that has begun."""
-
     frame: FrameType
     operation: _Operation
     range: Any

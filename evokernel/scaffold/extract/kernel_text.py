@@ -29,8 +29,6 @@ def kernel_text(
     Tunables are the parameters that Triton tunes, with the values of its configurations, and numbers at launches.
 
     Args:
-        call: the recorded call.
-        signature: of the task.
         order: arguments of the host function that are the task's inputs, in its order.
         config: number of the configuration that the tunables begin with.
         tiles: make tunables also of sizes that are written at a launch alone; its grid may count on them.
@@ -354,7 +352,6 @@ def _stored(node: ast.AST) -> TypeGuard[ast.Name]:
 
 
 def _last(expression: ast.AST) -> str:
-    """Return the last name of a dotted expression."""
     return str(getattr(expression, "attr", getattr(expression, "id", "")))
 
 

@@ -60,11 +60,6 @@ def _is_trained(module: Any, name: str) -> bool:
 def trace_gradients(subject: UserOperation, layout: Layout, *, decompose: Collection[Any] = ()) -> JointGraph:
     """Trace a function in fp64, and the gradients that autograd makes of it.
 
-    Args:
-        subject: the function.
-        layout: its shapes.
-        decompose: operations of torch to take apart.
-
     Raises:
         TaskError: it has no gradients, or cannot be traced without data; the message says why.
     """

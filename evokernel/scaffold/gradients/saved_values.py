@@ -66,7 +66,7 @@ def cut(graph: JointGraph, saves: Callable[[GraphNode], bool]) -> tuple[GraphNod
             found[node] = None
         else:
             waiting += arguments_of(node)
-    return tuple(node for node in _in_order(graph) if node in found)
+    return tuple(node for node in list(next(iter(graph.inputs.values())).graph.nodes) if node in found)
 
 
 def needed_nodes(ends: Sequence[GraphNode], stops: Sequence[GraphNode]) -> list[GraphNode]:
@@ -83,10 +83,6 @@ def needed_nodes(ends: Sequence[GraphNode], stops: Sequence[GraphNode]) -> list[
             waiting.append((node, True))
             waiting += [(each, False) for each in arguments_of(node)]
     return order
-
-
-def _in_order(graph: JointGraph) -> list[GraphNode]:
-    return list(next(iter(graph.inputs.values())).graph.nodes)
 
 
 def _is_view(node: GraphNode) -> bool:

@@ -86,7 +86,6 @@ def init_training(
         out: the folder to write to.
         force: replace files that are there.
         save: the choice of values that forward saves.
-        settings: devices, sizes and dtypes.
 
     Raises:
         TaskError: as `init_project`, or the operation has no gradients that can be traced.

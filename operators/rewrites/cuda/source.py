@@ -139,7 +139,7 @@ class CudaModule:
         name, call = bound.targets[0].id, bound.value  # type: ignore[attr-defined]
         start, cpp = _string(text, call.args[0])
         plain = _UNSEEN.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), re.sub(r"[^\x00-\x7f]", "?", cpp))
-        root = _parser().parse(plain.encode()).root_node
+        root = cpp_parser().parse(plain.encode()).root_node
         launches = tuple(_launches(run, name))
         uses = Counter(n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and ast.unparse(n.value) == name)
         seen = Counter(of for of, _ in launches)
@@ -229,7 +229,8 @@ def apart(module: CudaModule, kernel: CudaKernel) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _parser() -> Parser:
+def cpp_parser() -> Parser:
+    """Return the parser of C++."""
     return Parser(Language(tree_sitter_cpp.language()))
 
 

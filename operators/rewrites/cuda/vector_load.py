@@ -212,7 +212,6 @@ def _bases(module: CudaModule, kernel: CudaKernel, loops: Sequence[CudaLoop]) ->
 def _vectors(
     module: CudaModule, kernel: CudaKernel, loop: CudaLoop, names: dict[str, str], words: tuple[str, str, str]
 ) -> list[str]:
-    """Return the loop over vectors."""
     lanes, whole, lane = words
     counter, stored = loop.counter, {plain(base) for base, _ in _stores(loop)}
     before, after = [], []
@@ -241,7 +240,6 @@ def _vectors(
 
 
 def _with_lanes(module: CudaModule, kernel: CudaKernel, loop: CudaLoop, names: dict[str, str], lane: str) -> list[str]:
-    """Return the body of the loop for one element of the vectors."""
     moved = {name for name, _ in _moved(kernel, loop)}
     spans: list[tuple[int, int, str]] = []
     for node in walk(loop.body):

@@ -44,7 +44,7 @@ class LoopFlag:
             edits.replace(loop.iter.func, "tl.range")
         value = "True"
         if self.tunable:
-            now = _launch_value(module, kernel, self.flag)
+            now = module.constants.get(_launch_name(module, kernel, self.flag))
             default = now if now in self.choices else self.choices[0]
             value = edits.add_tunable(kernel, self.tunable, default, self.choices)
             for rule in _rules_on(module, kernel, self.flag, value):
@@ -70,10 +70,6 @@ def _launch_name(module: TritonModule, kernel: TritonKernel, option: str) -> str
     """Return the constant that the first launch of a kernel passes for an option; empty where there is none."""
     value = keyword_of(module.launches_of(kernel)[0].call, option)
     return dotted(value) if value is not None else ""
-
-
-def _launch_value(module: TritonModule, kernel: TritonKernel, option: str) -> int | None:
-    return module.constants.get(_launch_name(module, kernel, option))
 
 
 def _rules_on(module: TritonModule, kernel: TritonKernel, option: str, name: str) -> list[str]:

@@ -171,7 +171,6 @@ def _legal(passes: _Passes) -> bool:
 
 
 def _raises(name: str, value: ast.expr) -> bool:
-    """Say whether `name = value` is a running maximum."""
     if not isinstance(value, ast.Call) or not called(value, "tl.maximum") or len(value.args) != 2 or value.keywords:
         return False
     return [dotted(argument) for argument in value.args].count(name) == 1

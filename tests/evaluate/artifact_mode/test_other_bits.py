@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evokernel.evaluate.artifact_mode.atomics import atomic_results
 from evokernel.evaluate.artifact_mode.checked_build import CheckedBuild
 from evokernel.evaluate.artifact_mode.parameters import Place
 from evokernel.evaluate.artifact_mode.plan import Copy, LaunchPlan, LaunchPlans, RecordedLaunch, Step
 from evokernel.evaluate.artifact_mode.runner_pool import Batch, BatchTimes
-from evokernel.evaluate.artifact_mode.session import ArtifactSession
+from evokernel.evaluate.artifact_mode.session import ArtifactSession, atomic_results
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
 from evokernel.evaluate.inside.driver.kernel_parameters import POINTER, Parameter
 from evokernel.evaluate.inside.driver.nvrtc import find_nvrtc, target_of

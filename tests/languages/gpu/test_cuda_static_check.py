@@ -1,6 +1,6 @@
 import pytest
 
-from evokernel.languages.gpu.cuda_messages import digest_failure
+from evokernel.languages.gpu.cuda import digest_failure
 from evokernel.languages.gpu.cuda_static_check import static_check
 
 HEAD = "from evokernel.cuda import Module\n"

@@ -61,11 +61,9 @@ class LaunchBackend(Protocol):
 
     def load(self, source: str, options: Sequence[str], name: str) -> Any:
         """Return a compiled kernel of a source; its `parameter_bytes` are the sizes of its parameters in order."""
-        ...
 
     def launch(self, function: Any, geometry: Geometry, arguments: Sequence[tuple[str, Any]]) -> None:
         """Launch it; an argument is a kind (`i32`, `fp32`, `ptr`, ...) and a number, a tensor or None."""
-        ...
 
 
 class Module:
@@ -75,7 +73,6 @@ class Module:
         """Keep a source, which the first launch compiles.
 
         Args:
-            source: the text.
             options: flags for the compiler: `--use_fast_math`, `--maxrregcount=N`, `--fmad=false` and the like.
             defines: macros by name, such as the values of tunables.
 

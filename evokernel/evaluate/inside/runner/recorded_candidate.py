@@ -1,13 +1,13 @@
 """A recorded candidate, ready to be launched: its kernels loaded, its scratch, the steps of its calls."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..driver import loaded_kernel, streams
+from ..driver.kernel_parameters import POINTER, TENSOR_MAP, Parameter, TensorMap
 from ..driver.module_state import ModuleState
 from .mapped_memory import PrivateMemory
-from .plan_parameters import parameters_at
 
 _APART_BYTES = 4096
 """Scratch buffers begin at its multiples, with at least as much between them."""
@@ -148,3 +148,35 @@ class RecordedCandidate:
 
 def _begins_early(step: Mapping[str, Any]) -> bool:
     return bool("launch" in step and step["launch"]["programmatic"])
+
+
+class _At:
+    """Stand-in for a tensor at an address."""
+
+    def __init__(self, address: int) -> None:
+        self._address = address
+
+    def data_ptr(self) -> int:
+        return self._address
+
+
+def parameters_at(recorded: Sequence[Sequence[Any]], places: Mapping[str, int]) -> list[Parameter]:
+    """Return parameters with addresses for names; `recorded` is from a checked plan, `places` has every buffer."""
+    return [Parameter(kind, _value(kind, value, places)) for kind, value in recorded]
+
+
+def _value(kind: str, value: Any, places: Mapping[str, int]) -> Any:
+    if kind == POINTER:
+        return None if value is None else places[value[0]] + value[1]
+    if kind != TENSOR_MAP:
+        return value
+    buffer, offset, element_type, swizzle, shape, strides_bytes, box, nan_padding = value
+    return TensorMap(
+        base=_At(places[buffer] + offset),
+        element_type=element_type,
+        swizzle=swizzle,
+        shape=tuple(shape),
+        strides_bytes=tuple(strides_bytes),
+        box=tuple(box),
+        nan_padding=nan_padding,
+    )

@@ -166,7 +166,6 @@ class Recorder:
         """Call `run` on stand-ins; return its plan.
 
         Args:
-            run: the candidate's entry point.
             arguments: `{"kind": "tensor", "name", "shape", "dtype"}` or `{"kind": "scalar", "value"}` each; a tensor
                 that is not row-major has `strides`, in elements.
 
