@@ -8,7 +8,7 @@ import click
 from rich.text import Text
 
 from evokernel.cli.display.tables import put, sheet, workloads
-from evokernel.cli.display.text import DIM, GOOD, STRONG, clean, interval, stdout, times
+from evokernel.cli.display.text import DIM, GOOD, STRONG, clean, interval, stderr, stdout, times
 from evokernel.cli.locate import open_store, store_option
 from evokernel.cli.training import check_training, export_training, training_options
 from evokernel.records.timing import Speedup
@@ -137,6 +137,10 @@ def _refuse_mixed(context: click.Context, *, training: bool, check: bool) -> Non
             raise click.UsageError(f"{option.opts[0]} belongs to {where}")
 
 
+def _say(stage: str) -> None:
+    stderr().print(Text(stage, style=DIM))
+
+
 def _pair(place: Path | None, back: Path, name: str, *, out: Path | None) -> None:
     from evokernel.export.gradients.export_pair import export_pair
     from evokernel.export.gradients.pair_texts import span
@@ -144,7 +148,7 @@ def _pair(place: Path | None, back: Path, name: str, *, out: Path | None) -> Non
     with open_store(place) as forward, open_store(back) as backward:
         wanted = candidate_id(forward, name or "best"), candidate_id(backward, "best")
         folder = out or Path(f"kernel-{wanted[0][:8]}-{wanted[1][:8]}")
-        made = export_pair(forward, backward, wanted, out=folder)
+        made = export_pair(forward, backward, wanted, out=folder, notify=_say)
     facts = {
         "forward": f"{made.forward.candidate}  {times(made.forward.speedup.value)} ({interval(made.forward.speedup)})",
         "backward": f"{made.backward.candidate}  {times(made.backward.speedup.value)} "
@@ -168,7 +172,7 @@ def _kernel(
     with open_store(place) as opened:
         wanted = candidate_id(opened, name or "best")
         patched = patch_of_run(opened, wanted) if patch else None
-        made = export(opened, wanted, out=out or Path(f"kernel-{wanted[:8]}"), **choice)
+        made = export(opened, wanted, out=out or Path(f"kernel-{wanted[:8]}"), notify=_say, **choice)
     put(
         stdout(),
         Text.assemble(("exported ", GOOD), (made.candidate, STRONG), f" to {clean(str(made.folder))}"),

@@ -77,7 +77,14 @@ class ExportedKernel:
 
 
 def export(
-    store: Store, name: str, *, out: Path, per_workload: bool = False, sizes: int = 0, accept_from: float = 0.0
+    store: Store,
+    name: str,
+    *,
+    out: Path,
+    per_workload: bool = False,
+    sizes: int = 0,
+    accept_from: float = 0.0,
+    notify: Callable[[str], None] = lambda stage: None,
 ) -> ExportedKernel:
     """Write a kernel of a run to a folder, after it passed once more on held-out inputs with fresh seeds.
 
@@ -89,6 +96,7 @@ def export(
         sizes: number of sizes between the workloads at which the kernels are judged beside torch; 0 leaves all but the
             workloads to torch.
         accept_from: the least speed-up over torch; where an interval begins below it, torch answers.
+        notify: takes the name of each stage as it begins; most last minutes.
 
     Raises:
         StoreError: there is no such kernel, or the store lacks the config it was judged by.
@@ -105,12 +113,15 @@ def export(
     if (known := [each for each in measured if each and _slow(each, accept_from)]) and len(known) == len(measured):
         raise NotExported(f"{_slower(known, accept_from)}. The run itself measured that; nothing was judged again")
     checks = [each.check for each in store.added_checks()]
+    notify(f"judging {candidate.id} anew, in fresh processes and on held-out workloads")
     judgement = _judge_again(found, config, checks)
     if not judgement.ok:
         raise NotExported(f"{candidate.id} was not exported: {_complaint(judgement)}")
     judgements, left_out = {KERNEL: judgement}, dict[str, str]()
     for other in others:
-        name, again = other.stored.candidate.id, _judge_again(other, config, checks)
+        name = other.stored.candidate.id
+        notify(f"judging {name} anew, which leads on some workload")
+        again = _judge_again(other, config, checks)
         if again.ok:
             judgements[f"{KERNEL}_{name}"] = again
         else:
@@ -119,6 +130,7 @@ def export(
     complaint = check_reference(reference) if reference else _NO_REFERENCE
     dispatch, no_dispatch = None, ""
     if sizes and not complaint:
+        notify(f"judging at the workloads and {sizes} sizes between them, beside torch")
         try:
             dispatch = _dispatch(
                 task, judgements, left_out, config, sizes=sizes, accept_from=accept_from, seed=run.seed
@@ -137,6 +149,7 @@ def export(
     )
     texts["provenance.json"] = _provenance(store, judgements, run=run, config=config, dispatch=dispatch)
     tried = candidate.language == "cpp"
+    notify("trying the files on their own" if tried else "writing the files")
     confined = confine_generators(task, config.task) if tried else task
     _publish(texts, out, lambda folder: check_exported(folder, confined) if tried else "")
     return ExportedKernel(
@@ -234,12 +247,17 @@ def leaders(store: Store, *, besides: Candidate) -> list[str]:
 
 
 def check_folder(out: Path) -> None:
-    """Raise `NotExported` where a folder holds files that are no export."""
+    """Raise `NotExported` where a folder holds files that are no export, or cannot be written."""
     there = {path.name for path in out.iterdir()} if out.is_dir() else set()
     if out.exists() and not out.is_dir():
         raise NotExported(f"{out} is a file; --out names a folder")
     if there and "provenance.json" not in there:
         raise NotExported(f"{out} holds other files; name a new folder, an empty one, or an earlier export")
+    nearest = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
+    try:
+        tempfile.TemporaryDirectory(dir=nearest).cleanup()
+    except OSError as error:
+        raise NotExported(f"cannot write to {out}: {error.strerror}; name another folder") from None
 
 
 def config_of(run: RunFacts) -> RunConfig:

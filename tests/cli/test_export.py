@@ -104,3 +104,13 @@ def test_folder_with_other_files_is_left_alone(project: Path, ids: dict[str, str
     result = call("export", "--id", ids["best"], "--out", "mine")
     assert result.exit_code == 2
     assert "holds other files" in result.output
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_judged(
+    project: Path, ids: dict[str, str], call: Call
+) -> None:
+    result = call("export", "--id", ids["best"], "--out", "/proc/taken")
+    assert result.exit_code == 2
+    assert result.output.splitlines() == [
+        "Error: cannot write to /proc/taken: No such file or directory; name another folder"
+    ]

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -37,7 +38,14 @@ class ExportedPair:
     """Times of forward and backward together; empty where nothing could be timed."""
 
 
-def export_pair(forward: Store, backward: Store, names: tuple[str, str], *, out: Path) -> ExportedPair:
+def export_pair(
+    forward: Store,
+    backward: Store,
+    names: tuple[str, str],
+    *,
+    out: Path,
+    notify: Callable[[str], None] = lambda stage: None,
+) -> ExportedPair:
     """Write the winners of two searches as one operator of PyTorch with gradients.
 
     Both are judged anew first, as by `export`. On a processor the operator is then run from its files, compared with
@@ -48,6 +56,7 @@ def export_pair(forward: Store, backward: Store, names: tuple[str, str], *, out:
         backward: that on NAME_backward.
         names: id of the candidate of each, or its beginning.
         out: the folder; must be new, empty, or an earlier export.
+        notify: takes the name of each stage as it begins.
 
     Raises:
         NotExported: the stores do not belong together, or a kernel or the operator fails.
@@ -66,8 +75,8 @@ def export_pair(forward: Store, backward: Store, names: tuple[str, str], *, out:
     out.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
     try:
-        made = export(forward, names[0], out=staging / "forward")
-        made_back = export(backward, names[1], out=staging / "backward")
+        made = export(forward, names[0], out=staging / "forward", notify=notify)
+        made_back = export(backward, names[1], out=staging / "backward", notify=notify)
         for part in (made, made_back):
             if part.no_operator:
                 raise NotExported(f"{part.candidate} has no operator: {part.no_operator}")
@@ -80,6 +89,7 @@ def export_pair(forward: Store, backward: Store, names: tuple[str, str], *, out:
         name, checked = operator_name(task), "Not run here: `python test_gradients.py` compares."
         figures: Figures = {}
         if device == "cpu":
+            notify("running the operator from its files, beside autograd in fp64 and torch")
             fault, figures = check_pair(staging, task, task_back, functions, name=name)
             if fault:
                 raise NotExported(f"the operator is not exported: {fault}")
