@@ -165,8 +165,9 @@ def test_plots_draw_on_the_axes_they_are_given(run: Run) -> None:
 
 def test_family_plot_has_every_candidate_and_the_line_of_the_best(run: Run, ids: dict[str, str]) -> None:
     ax = run.plot.family()
-    born, wrong, right = ax.collections
-    assert [len(born.get_paths()), len(wrong.get_offsets()), len(right.get_offsets())] == [3, 1, 3]  # type: ignore[attr-defined]
+    drawn: Any = ax.collections
+    born, wrong, right = drawn
+    assert [len(born.get_paths()), len(wrong.get_offsets()), len(right.get_offsets())] == [3, 1, 3]
     steps: Any = ax.lines[0].get_xdata()
     assert list(steps) == [0, 1, 3]
 
@@ -179,7 +180,8 @@ def test_islands_plot_ends_at_the_best_of_each(tmp_path: Path) -> None:
         builder.add("// b", speedup=3.0, parents=(seed,), island="tuners")
     with open_store(tmp_path / "b.db") as run:
         ax = run.plot.islands()
-        ends = {str(line.get_label()): [*line.get_ydata()][-1] for line in ax.lines}  # type: ignore[misc]
+        lines: Any = ax.lines
+        ends = {str(line.get_label()): [*line.get_ydata()][-1] for line in lines}
         assert (ends["builders"], ends["tuners"]) == (pytest.approx(2.0), pytest.approx(3.0))
         assert "migration" in ends
         with pytest.raises(StoreError, match="expected evaluations, hours, dollars, got 'days'"):
