@@ -34,7 +34,11 @@ def load_config(path: Path, *, overrides: Sequence[str] = (), look_up: LookUp | 
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigError(f"there is no config {path}: `evokernel init` writes one for an operation of yours") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise ConfigError(
+            f"{path} is no config: expected YAML; of a store (.db) name the config it came from"
+        ) from None
+    except OSError as error:
         raise ConfigError(f"cannot read the config {path}: {error}") from None
     try:
         raw = yaml.safe_load(text)

@@ -69,6 +69,12 @@ def test_missing_file_is_a_config_error(tmp_path: Path) -> None:
         load_config(tmp_path / "nothing.yaml")
 
 
+def test_a_store_in_place_of_a_config_is_told(path: Path) -> None:
+    path.write_bytes(b"SQLite format 3\x00\xfb")
+    with pytest.raises(ConfigError, match="expected YAML; of a store"):
+        load_config(path)
+
+
 def test_overrides_reach_into_lists_and_mappings(path: Path) -> None:
     config = load_config(path, overrides=["budget.evaluations=7", "islands.one.operators.blend=2", "migration.every=3"])
     assert config.budget.evaluations == 7
