@@ -103,11 +103,10 @@ def add(
     Each gets a start; then time goes to those that still gain, as measured.
     """
     from evokernel.config.load import load_config
-    from evokernel.engine.name_check import unknown_names
 
     searches = []
     for config in configs:
-        store = Path(load_config(config, overrides=settings, look_up=unknown_names).store)
+        store = Path(load_config(config, overrides=settings).store)
         searches.append((config.resolve(), store.absolute(), settings))
     with QueueFile.open(path, create=True) as queue:
         night = queue.add(searches, SharedBudget(until, hours, gpu_hours, dollars))
