@@ -289,9 +289,14 @@ def _opened(path: Path, options: str, *, write: bool) -> Database:
     return Database(connection, path, writable=write)
 
 
-def folder_for(path: Path) -> None:
-    """Make the folder of a store. Raises `StoreError`."""
+def folder_for(path: Path) -> list[Path]:
+    """Make the folder of a store, and return the folders that were not there, the innermost first.
+
+    Raises `StoreError`.
+    """
+    new = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreUnavailable(f"cannot make the folder {path.parent} for the store: {error.strerror}") from error
+    return new

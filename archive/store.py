@@ -48,11 +48,12 @@ class Store:
     `StoreError` with what to do about it (a full disk, a read-only file) and `StoreCorrupt` for a damaged file.
     """
 
-    def __init__(self, database: Database, lock: EngineLock | None, *, made_here: bool = False) -> None:
+    def __init__(self, database: Database, lock: EngineLock | None, *, made: Sequence[Path] = ()) -> None:
+        """`made`: the file, where it was made here, and then the folders that were, the innermost first."""
         self.database = database
         self._lock = lock
         self._presence = None if lock is None else FileGuard(database)
-        self._made_here = made_here
+        self._made = tuple(made)
         self._session: int | None = None
         self._paid: Spending | None = None
         self._evaluated: set[int] | None = None
@@ -73,11 +74,11 @@ class Store:
         if not write:
             return cls(_for_reading(path), None)
         refuse_unfit(path)
-        folder_for(path)
+        folders = folder_for(path)
         lock = EngineLock(path)
         try:
-            there = path.exists()
-            return cls(_for_writing(path), lock, made_here=not there)
+            made = () if path.exists() else (path, *folders)
+            return cls(_for_writing(path), lock, made=made)
         except BaseException:
             lock.release()
             raise
@@ -96,7 +97,7 @@ class Store:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is not None and self._made_here:
+        if kind is not None and self._made:
             with suppress(StoreError, OSError):  # a full or read-only disk: the first error is the one to be told
                 self._remove_if_empty()
         self.close()
@@ -109,6 +110,8 @@ class Store:
             self.database.path.with_name(self.database.path.name + suffix).unlink(missing_ok=True)
         if self._lock is not None:
             self._lock.remove()
+        for folder in self._made[1:]:
+            folder.rmdir()  # not one that somebody else has put something into
 
     # -- functions of the archive as methods
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import RenderableType
 from rich.text import Text
 
 from evokernel.cli.display.tables import effort, put, table
@@ -67,14 +68,18 @@ def command(stores: tuple[Path, ...], levels: tuple[float, ...], as_json: bool) 
     if as_json:
         click.echo(json.dumps(comparison_document(found), indent=2))
         return
-    put(
-        stdout(),
+    put(stdout(), *comparison_tables(found))
+
+
+def comparison_tables(found: Comparison) -> list[RenderableType | None]:
+    """Return a comparison as it is printed: the verdict first."""
+    return [
         Text.assemble((one_line(found.task), STRONG), (f"  {len(found.sides)} runs", DIM)),
         _lines(found),
         _below(found) if len(found.sides) >= RUNS_BELOW else _beside(found),
         _groups(found.groups) if found.groups else None,
         _settings(found),
-    )
+    ]
 
 
 def _beside(found: Comparison) -> WordTable:

@@ -82,10 +82,9 @@ def command(
     The budget counts over all sessions: to go on after it is used, name a larger one.
     """
     limits = [f"budget={budget_override(budget)}"] if budget else []
-    settings = load_config(config, overrides=[*overrides, *limits])
-    from evokernel.engine.name_check import refuse_unknown_names
+    from evokernel.engine.name_check import unknown_names
 
-    refuse_unknown_names(settings, config, [*overrides, *limits])
+    settings = load_config(config, overrides=[*overrides, *limits], look_up=unknown_names)
     if store is not None:
         settings = settings.model_copy(update={"store": str(store)})
     path = Path(settings.store)

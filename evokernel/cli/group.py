@@ -148,7 +148,7 @@ class LazyCommands(click.Group):
                 formatter.write_dl([(name.ljust(width), entry.help) for name, entry in entries.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; our own errors, a missing torch and damage of a store become a message.
+        """Run the command; our own errors, a missing torch, an unusable path and a damaged store become a message.
 
         All others keep their traceback.
         """
@@ -163,8 +163,12 @@ class LazyCommands(click.Group):
             ) from error
         except EvokernelError as error:
             raise Refused(str(error)) from error
-        except (click.exceptions.Exit, click.ClickException, click.Abort, OSError):
+        except (click.exceptions.Exit, click.ClickException, click.Abort):
             raise
+        except OSError as error:
+            if error.filename is None:  # a reader of the output that went away, among others: click answers it
+                raise
+            raise Refused(f"cannot use {error.filename}: {error.strerror}") from error
         except Exception as error:
             from evokernel.cli.locate import OPENED
 

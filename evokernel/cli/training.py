@@ -55,6 +55,10 @@ _OPTIONS = (
         help="With --training: rows of this task go to the split test.",
     ),
     click.option(
+        "--min-rationale", type=click.IntRange(0), default=0, metavar="N",
+        help="With --training: only kernels whose rationale has N words or more, in the tables.",
+    ),
+    click.option(
         "--balance", type=click.FloatRange(min=0), metavar="N",
         help="With --training: at most N wrong kernels for each right one in the table kernels.",
     ),
@@ -94,6 +98,7 @@ def export_training(folder: Path, places: Sequence[Path | None], asked: dict[str
         tables = TableChoice(
             form=asked["form"],
             balance=asked["balance"],
+            min_rationale=asked["min_rationale"],
             **{name: getattr(choice, name) for name in _SHARED},
         )
         made = write_dataset(

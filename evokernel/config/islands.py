@@ -1,11 +1,12 @@
 """The part of a config on populations."""
 
-from collections.abc import Mapping
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from evokernel.config.part import Part
+from evokernel.config.places import Location
 
 BY_FITNESS = ("rank", "tournament", "explore")
 
@@ -24,14 +25,16 @@ class SelectorConfig(Part):
     """A descriptor of which less is better, such as `registers` or `code_bytes`, that counts beside the workloads; for
     `lexicase`, and a class of your own, which gets it as its argument `objective`. Empty for none."""
 
-    @model_validator(mode="after")
-    def _looks_at_more(self) -> "SelectorConfig":
-        if self.objective and self.kind in BY_FITNESS:
-            raise ValueError(
-                f"objective {self.objective!r} needs a selector that looks at more than the fitness, and {self.kind} "
-                "does not: give kind: lexicase, or leave the objective out"
+    @classmethod
+    def contradictions(cls, raw: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+        """Yield an objective where the selector has no use for one."""
+        kind, objective = raw.get("kind", "rank"), raw.get("objective")
+        if objective and kind in BY_FITNESS:
+            yield (
+                ("objective",),
+                f"objective {objective!r} needs a selector that looks at more than the fitness, and {kind} "
+                "does not: give kind: lexicase, or leave the objective out",
             )
-        return self
 
 
 class NicheConfig(Part):
@@ -42,12 +45,14 @@ class NicheConfig(Part):
     device class, which the end of docs/config.md lists.
     """
 
-    @model_validator(mode="after")
-    def _ascending(self) -> "NicheConfig":
-        for name, edges in self.axes.items():
-            if list(edges) != sorted(set(edges)):
-                raise ValueError(f"niches.axes.{name}: edges must ascend, got {list(edges)}")
-        return self
+    @classmethod
+    def contradictions(cls, raw: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+        """Yield axes whose edges do not ascend."""
+        axes = raw.get("axes")
+        for name, edges in axes.items() if isinstance(axes, Mapping) else ():
+            numbers = isinstance(edges, list | tuple) and all(isinstance(edge, int | float) for edge in edges)
+            if numbers and list(edges) != sorted(set(edges)):
+                yield ("axes", name), f"edges must ascend, got {list(edges)}"
 
 
 class IslandConfig(Part):

@@ -1,6 +1,6 @@
 """The YAML of a run, read and checked: each mistake is a line that names it, before anything starts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,21 @@ from pydantic import BaseModel, ValidationError
 from evokernel.config.islands import IslandConfig, NicheConfig, SelectorConfig
 from evokernel.config.models import ModelConfig, PriceConfig
 from evokernel.config.notify import NotifyConfig
-from evokernel.config.places import ConfigPlaces, nearest, syntax_problem
+from evokernel.config.places import ConfigPlaces, Location, nearest, syntax_problem
 from evokernel.config.run import BudgetConfig, ConstraintsConfig, EvaluationConfig, MigrationConfig, RunConfig
 from evokernel.errors import ConfigError
 
+LookUp = Callable[[Mapping[str, Any], Path], Iterable[tuple[Location, str]]]
+"""A function from a raw config and its folder to mistakes, each a place and a text."""
 
-def load_config(path: Path, *, overrides: Sequence[str] = ()) -> RunConfig:
+
+def load_config(path: Path, *, overrides: Sequence[str] = (), look_up: LookUp | None = None) -> RunConfig:
     """Read a config file, apply `key.sub=value` overrides, and make its paths absolute.
+
+    Args:
+        path: the file.
+        overrides: settings of the command line.
+        look_up: finds names that name nothing; they are told with all other mistakes.
 
     Raises:
         ConfigError: the file or a key cannot be used; the message has a line for each mistake: its place in the file,
@@ -26,7 +34,11 @@ def load_config(path: Path, *, overrides: Sequence[str] = ()) -> RunConfig:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigError(f"there is no config {path}: `evokernel init` writes one for an operation of yours") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise ConfigError(
+            f"{path} is no config: expected YAML; of a store (.db) name the config it came from"
+        ) from None
+    except OSError as error:
         raise ConfigError(f"cannot read the config {path}: {error}") from None
     try:
         raw = yaml.safe_load(text)
@@ -38,13 +50,21 @@ def load_config(path: Path, *, overrides: Sequence[str] = ()) -> RunConfig:
     for override in overrides:
         _override(raw, override)
     places = ConfigPlaces(path, text, [each.partition("=")[0] for each in overrides])
-    config = parse_config(raw, str(path), places=places)
+    unknown = look_up(raw, path.resolve().parent) if look_up else ()
+    config = parse_config(raw, str(path), places=places, unknown=unknown)
     return config.model_copy(update=_absolute(config, path))
 
 
-def parse_config(raw: Mapping[str, Any], origin: str, *, places: ConfigPlaces | None = None) -> RunConfig:
-    """Check a mapping and return the config. Raises `ConfigError` as `load_config` does."""
+def parse_config(
+    raw: Mapping[str, Any],
+    origin: str,
+    *,
+    places: ConfigPlaces | None = None,
+    unknown: Iterable[tuple[Location, str]] = (),
+) -> RunConfig:
+    """Check a mapping and return the config. Raises `ConfigError` as `load_config` does, for `unknown` names too."""
     lines = list(places.repeated) if places else []
+    lines += [f"{_where(location, places)}: {problem}" for location, problem in unknown]
     try:
         config = RunConfig.model_validate(raw)
     except ValidationError as error:
@@ -52,7 +72,8 @@ def parse_config(raw: Mapping[str, Any], origin: str, *, places: ConfigPlaces | 
         consequences = [each for each in found if each["type"] == "too_short" and _has_inner(each, found)]
         lines += [_explain(each, places) for each in found if each not in consequences]
     if lines:
-        raise ConfigError(f"{origin} cannot be used:\n  " + "\n  ".join(lines))
+        ordered = sorted(lines, key=places.order) if places else lines
+        raise ConfigError(f"{origin} cannot be used:\n  " + "\n  ".join(ordered))
     return config
 
 
@@ -91,9 +112,13 @@ def _has_inner(error: Any, found: Sequence[Any]) -> bool:
     return any(each["loc"][: len(error["loc"])] == error["loc"] != each["loc"] for each in found)
 
 
+def _where(location: Location, places: ConfigPlaces | None) -> str:
+    name = ".".join(map(str, location)) or "config"
+    return f"{places.place(location)}: {name}" if places else name
+
+
 def _explain(error: Any, places: ConfigPlaces | None) -> str:
-    where = ".".join(str(part) for part in error["loc"]) or "config"
-    where = f"{places.place(error['loc'])}: {where}" if places else where
+    where = _where(error["loc"], places)
     if error["type"] == "extra_forbidden":
         last = str(error["loc"][-1])
         inside = [

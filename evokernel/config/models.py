@@ -1,12 +1,13 @@
 """The part of a config on models: which ones, their settings and their prices; commands that answer as models do."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from evokernel.config.part import Part
+from evokernel.config.part import Part, is_given, texts_in
+from evokernel.config.places import Location
 
 ROLES = ("code", "think")
 """`code` writes kernels; `think` plans, diagnoses and reflects."""
@@ -71,16 +72,16 @@ class ModelConfig(Part):
     agent_dollars: float | None = Field(default=None, ge=0)
     """The most that one call may cost; it is reserved, and counts where the command reports no cost."""
 
-    @model_validator(mode="after")
-    def _one_source(self) -> "ModelConfig":
-        if sum(map(bool, (self.model, self.replay, self.agent))) != 1:
-            raise ValueError(f"model {self.name!r} needs one of `model`, `replay` and `agent`")
-        given = self.model_fields_set
-        for name in _OF_PROVIDERS if self.agent else _OF_AGENTS:
-            if name in given and getattr(self, name) != type(self).model_fields[name].get_default():
-                whose = "a model of a provider" if self.agent else "an `agent`"
-                raise ValueError(f"model {self.name!r}: {name} is a setting of {whose}; remove it")
-        for host in self.agent_hosts:
+    @classmethod
+    def contradictions(cls, raw: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+        """Yield a model that has not one source, settings of another kind of source, and hosts that are none."""
+        whose = f"model {raw.get('name')!r}"
+        if sum(bool(raw.get(name)) for name in ("model", "replay", "agent")) != 1:
+            yield (), f"{whose} needs one of `model`, `replay` and `agent`"
+        for name in _OF_PROVIDERS if raw.get("agent") else _OF_AGENTS:
+            if is_given(cls, raw, name):
+                kind = "a model of a provider" if raw.get("agent") else "an `agent`"
+                yield (name,), f"{whose}: {name} is a setting of {kind}; remove it"
+        for host in texts_in(raw.get("agent_hosts")):
             if not _HOST.fullmatch(host):
-                raise ValueError(f"model {self.name!r}: agent_hosts: expected HOST or HOST:PORT, got {host!r}")
-        return self
+                yield ("agent_hosts",), f"{whose}: agent_hosts: expected HOST or HOST:PORT, got {host!r}"

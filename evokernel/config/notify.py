@@ -1,10 +1,12 @@
 """The part of a config on messages: who is told about a search, and of which events."""
 
-from typing import Literal, get_args
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from evokernel.config.part import Part
+from evokernel.config.places import Location
 
 MessageKind = Literal["best", "end", "fault", "models", "budget"]
 KINDS: tuple[MessageKind, ...] = get_args(MessageKind)
@@ -25,12 +27,13 @@ class NotifyConfig(Part):
     gain: float = Field(default=1.0, ge=1)
     """A new best kernel is told where it is this many times as fast as the last one that was told."""
 
-    @model_validator(mode="after")
-    def _one_way(self) -> "NotifyConfig":
-        if bool(self.command) == bool(self.url):
-            raise ValueError("a receiver of messages needs one of `command` and `url`")
-        if self.url and not self.url.startswith(("https://", "http://", "$")):
-            raise ValueError(f"url: expected https://..., http://... or $NAME, got {self.url!r}")
-        if self.token and not self.url:
-            raise ValueError("token goes with `url`; a command has the environment of the search")
-        return self
+    @classmethod
+    def contradictions(cls, raw: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+        """Yield a receiver that has not one way to be reached."""
+        url = raw.get("url")
+        if bool(raw.get("command")) == bool(url):
+            yield (), "a receiver of messages needs one of `command` and `url`"
+        if url and isinstance(url, str) and not url.startswith(("https://", "http://", "$")):
+            yield ("url",), f"url: expected https://..., http://... or $NAME, got {url!r}"
+        if raw.get("token") and not url:
+            yield ("token",), "token goes with `url`; a command has the environment of the search"

@@ -43,6 +43,12 @@ class ConfigPlaces:
         line, column = self._marks.get(location, (1, 1))
         return f"{self._path}:{line}:{column}"
 
+    def order(self, said: str) -> tuple[int, int]:
+        """Return line and column that a message begins with, to sort by; (0, 0) for one on the command line."""
+        line, _, rest = said.removeprefix(f"{self._path}:").partition(":")
+        column = rest.partition(":")[0]
+        return (int(line), int(column)) if line.isdecimal() and column.isdecimal() else (0, 0)
+
     def _walk(self, location: Location, node: yaml.Node) -> None:
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:

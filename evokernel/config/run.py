@@ -1,7 +1,7 @@
 """Settings of a run; `load` reads them from YAML."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,7 +11,8 @@ from pydantic import Field, model_validator
 from evokernel.config.islands import IslandConfig, NicheConfig
 from evokernel.config.models import ModelConfig
 from evokernel.config.notify import NotifyConfig
-from evokernel.config.part import Part
+from evokernel.config.part import Part, parts_in, texts_in
+from evokernel.config.places import Location
 from evokernel.config.topology import Topology, wrong_routes
 from evokernel.errors import ConfigError
 
@@ -59,13 +60,14 @@ class BudgetConfig(Part):
     when_spent: Literal["end", "rules"] = "end"
     """`end` the run when its dollars, tokens or calls are used, or go on with `rules`, which ask no model."""
 
-    @model_validator(mode="after")
-    def _some_end(self) -> "BudgetConfig":
-        if self.evaluations is None and self.hours is None and self.plateau is None:
-            raise ValueError(
-                "a budget needs at least one of evaluations, hours, plateau: the others may never be reached"
+    @classmethod
+    def contradictions(cls, raw: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+        """Yield a budget that a run may never use up; a misspelt limit is told by itself."""
+        if not any(raw.get(name) for name in ("evaluations", "hours", "plateau")) and not raw.keys() - cls.model_fields:
+            yield (
+                (),
+                "a budget needs at least one of evaluations, hours, plateau: the others may never be reached",
             )
-        return self
 
 
 class EvaluationConfig(Part):
@@ -109,18 +111,20 @@ class EvaluationConfig(Part):
     by `#include <...>`; compilers can only read them. A verdict holds for their contents.
     """
 
-    @model_validator(mode="after")
-    def _cluster(self) -> "EvaluationConfig":
-        if self.hosts == "local" and self.devices:
-            raise ValueError("devices are those of a cluster: add hosts: ray, or remove devices")
-        if self.hosts == "ray" and len(self.devices) != 1:
-            raise ValueError(
+    @classmethod
+    def contradictions(cls, raw: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+        """Yield settings of a cluster without one, and a cluster without its devices."""
+        hosts, devices = raw.get("hosts", "local"), raw.get("devices") or {}
+        if hosts == "local" and devices:
+            yield ("devices",), "devices are those of a cluster: add hosts: ray, or remove devices"
+        if hosts == "ray" and isinstance(devices, Mapping) and len(devices) != 1:
+            yield (
+                ("hosts",),
                 f"hosts: ray needs devices of one model, such as {{H100: 8}} or {{CPU: 2}}, and got "
-                f"{dict(self.devices)}: times of two models do not compare"
+                f"{dict(devices)}: times of two models do not compare",
             )
-        if self.hosts == "ray" and self.expert:
-            raise ValueError("expert is a baseline on this machine only; remove it, or use hosts: local")
-        return self
+        if hosts == "ray" and raw.get("expert"):
+            yield ("expert",), "expert is a baseline on this machine only; remove it, or use hosts: local"
 
     def on(self, device: DeviceClass) -> "EvaluationConfig":
         """Return the settings with every value given: those that were, and the device class's own for the others."""
@@ -152,14 +156,14 @@ class ConstraintsConfig(Part):
     they are accepted within the tolerance, and marked: on a GPU where racecheck of compute-sanitizer finds no race, on
     a processor with several threads."""
 
-    @model_validator(mode="after")
-    def _patterns(self) -> "ConstraintsConfig":
-        for pattern in self.forbid:
+    @classmethod
+    def contradictions(cls, raw: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+        """Yield patterns that are no regular expressions."""
+        for pattern in texts_in(raw.get("forbid")):
             try:
                 re.compile(pattern)
             except re.error as error:
-                raise ValueError(f"constraints.forbid: {pattern!r} is not a regular expression: {error}") from None
-        return self
+                yield ("forbid",), f"{pattern!r} is not a regular expression: {error}"
 
 
 class RunConfig(Part):
@@ -235,32 +239,32 @@ class RunConfig(Part):
         if language not in DEVICE_OF:
             return raw
         if device not in ("auto", DEVICE_OF[language]):
-            raise ValueError(
-                f"language {language} runs on device class {DEVICE_OF[language]}, and device: {device} is asked for; "
-                "give one of the two, or neither"
-            )
-        if meant not in (None, language):
-            raise ValueError(f"the seed sources are in language {meant}, and language: {language} is asked for")
+            return raw  # told by _language_and_device
         return {**raw, "language": language, "device": DEVICE_OF[language]}
 
-    @model_validator(mode="after")
-    def _names_differ(self) -> "RunConfig":
-        names = [island.name for island in self.islands]
-        if len(set(names)) != len(names):
-            raise ValueError(f"islands need names of their own, got {names}")
-        models = [model.name for model in self.models]
-        if len(set(models)) != len(models):
-            raise ValueError(f"models need names of their own, got {models}")
-        for island in self.islands:
-            unknown = sorted(set(island.models) - set(models))
+    @classmethod
+    def contradictions(cls, raw: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+        """Yield names that are taken or unknown here, and settings that do not fit each other."""
+        yield from _language_and_device(raw)
+        models, islands = parts_in(raw.get("models")), parts_in(raw.get("islands"))
+        yield from _taken_names("models", models)
+        yield from _taken_names("islands", islands)
+        known = [str(model.get("name")) for _, model in models]
+        for number, island in islands:
+            unknown = sorted(set(texts_in(island.get("models"))) - set(known))
             if unknown:
-                raise ValueError(f"island {island.name!r} names models {unknown}, and the config has {models}")
-        if not isinstance(self.topology, str):
-            for problem in wrong_routes(self.topology, names):
-                raise ValueError(f"topology: {problem}")
-        if self.budget.dollars is not None and not self.models:
-            raise ValueError("budget.dollars limits what models cost, and the config names no models")
-        return self
+                yield (
+                    ("islands", number, "models"),
+                    f"island {island.get('name')!r} names models {unknown}, and the config has {known}",
+                )
+        routes = raw.get("topology")
+        if isinstance(routes, Mapping) and all(isinstance(each, list | tuple) for each in routes.values()):
+            lists = {name: texts_in(each) for name, each in routes.items()}
+            names = [str(island.get("name")) for _, island in islands]
+            yield from ((("topology",), problem) for problem in wrong_routes(lists, names))
+        budget = raw.get("budget")
+        if isinstance(budget, Mapping) and budget.get("dollars") is not None and not raw.get("models"):
+            yield ("budget", "dollars"), "budget.dollars limits what models cost, and the config names no models"
 
     def on(self, device: DeviceClass) -> "RunConfig":
         """Return the config as it is for a class of devices: nothing auto, every default that depends on it given.
@@ -286,6 +290,28 @@ class RunConfig(Part):
             )
         chosen = {"device": device, "language": language, "islands": islands}
         return self.model_copy(update={**chosen, "evaluation": self.evaluation.on(device)})
+
+
+def _language_and_device(raw: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+    """Yield a language that does not run on the device class, or that is not that of the seed sources."""
+    device, language = (str(raw.get(name, "auto")) for name in ("device", "language"))
+    meant = _language_of_all(raw.get("seed_sources"))
+    if "auto" not in (meant or "auto", language) and meant != language:
+        yield ("language",), f"the seed sources are in language {meant}, and language: {language} is asked for"
+    named, known = (meant or "auto") if language == "auto" else language, set(DEVICE_OF.values())
+    if named in DEVICE_OF and device in known and device != DEVICE_OF[named]:
+        yield (
+            ("device",),
+            f"language {named} runs on device class {DEVICE_OF[named]}, and device: {device} is asked for; "
+            "give one of the two, or neither",
+        )
+
+
+def _taken_names(kind: str, parts: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[tuple[Location, str]]:
+    names = [str(part.get("name")) for _, part in parts]
+    for place, (number, _) in enumerate(parts):
+        if names[place] in names[:place]:
+            yield (kind, number, "name"), f"{kind} need names of their own, got {names}"
 
 
 def _language_of_all(sources: Any) -> str | None:

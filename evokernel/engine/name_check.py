@@ -1,12 +1,13 @@
-"""Check of the names in a config before anything starts: tasks, operators, choices and files, all mistakes at once."""
+"""Lookup of the names in a config before anything starts: tasks, operators, choices and files."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from evokernel.config.places import ConfigPlaces, Location
+from evokernel.config.part import parts_in, texts_in
+from evokernel.config.places import Location
 from evokernel.config.registry import resolve
-from evokernel.config.run import RunConfig
-from evokernel.errors import ConfigError, EvokernelError, TaskError
+from evokernel.errors import ConfigError, TaskError
 from evokernel.tasks import task_path
 from islands.elite_selectors import SELECTORS
 from islands.operator_choosers import CHOOSERS
@@ -15,61 +16,77 @@ from islands.workload_selectors import WORKLOAD_SELECTORS
 from operators import OPERATORS
 
 
-def refuse_unknown_names(config: RunConfig, file: Path, overrides: Sequence[str] = ()) -> None:
-    """Raise `ConfigError` with a line for each name in a config that names nothing.
+def unknown_names(raw: Mapping[str, Any], folder: Path) -> Iterator[tuple[Location, str]]:
+    """Yield the place and the text of each mistake: a name or a path in a config that leads to nothing.
 
     Args:
-        config: was read from `file`.
-        overrides: `key=value` overrides that were applied to it.
+        raw: the config as it was written; what has a wrong type is told by others.
+        folder: paths are relative to it.
     """
-    found = list(_problems(config))
-    if found:
-        text = file.read_text(encoding="utf-8")
-        places = ConfigPlaces(file, text, [each.partition("=")[0] for each in overrides])
-        lines = [f"{places.place(location)}: {'.'.join(map(str, location))}: {problem}" for location, problem in found]
-        raise ConfigError(f"{file} cannot be used:\n  " + "\n  ".join(lines))
-
-
-def _problems(config: RunConfig) -> Iterator[tuple[Location, str]]:
+    task = raw.get("task")
+    if isinstance(task, str):
+        try:
+            task_path(str(folder / task) if task.endswith(".py") else task)
+        except TaskError as error:
+            yield ("task",), str(error)
+    operators = {**OPERATORS}
     try:
-        task_path(config.task)
-    except TaskError as error:
-        yield ("task",), str(error)
-    for location, kind, known, what in _kinds(config):
+        operators |= _templates(raw, folder)
+    except ConfigError as error:
+        yield ("prompts",), str(error).removeprefix("prompts: ")
+        operators |= _templates({**raw, "prompts": ""}, folder)
+    for place, kind, known, what in _kinds(raw, operators):
         try:
             resolve(kind, known, what)
         except ConfigError as error:
-            yield location, str(error)
-    for number, source in enumerate(config.seed_sources):
-        if not Path(source).is_file():
-            yield ("seed_sources", number), f"there is no file {source}"
+            yield place, str(error)
+    for place, path in _paths(raw):
+        if not (folder / Path(path).expanduser()).exists():
+            yield place, f"there is no {folder / path}"
 
 
-def _kinds(config: RunConfig) -> Iterator[tuple[Location, str, Mapping[str, object], str]]:
+def _templates(raw: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+    """Return the operators that are files, where an island has more than rules. Raises `ConfigError`."""
+    asked = {name for _, island in parts_in(raw.get("islands")) for name in texts_in(island.get("operators"))}
+    prompts = raw.get("prompts")
+    if asked <= OPERATORS.keys() and not prompts:
+        return {}
+    from operators.llm.templates import load_templates  # Jinja and the prompts, which most runs by rule do without
+
+    return load_templates(str(folder / prompts) if prompts and isinstance(prompts, str) else "")
+
+
+def _kinds(
+    raw: Mapping[str, Any], operators: Mapping[str, Any]
+) -> Iterator[tuple[Location, str, Mapping[str, Any], str]]:
     """Yield every name that is looked up: where it stands, the name, the known ones, what it names."""
-    operators = _operators(config)
-    for number, island in enumerate(config.islands):
-        for name in island.operators:
-            yield ("islands", number, "operators", name), name, operators, "operator"
-        yield (
-            ("islands", number, "selector", "kind"),
-            island.selector.kind,
-            {**SELECTORS, **WORKLOAD_SELECTORS},
-            "selector",
-        )
-        yield ("islands", number, "choose"), island.choose, CHOOSERS, "chooser"
-    if isinstance(config.topology, str):
-        yield ("topology",), config.topology, TOPOLOGIES, "topology"
-    for number, stopper in enumerate(config.budget.stoppers):
+    for number, island in parts_in(raw.get("islands")):
+        at = ("islands", number)
+        for name in texts_in(island.get("operators")):
+            yield (*at, "operators", name), name, operators, "operator"
+        selector = island.get("selector")
+        if isinstance(selector, Mapping) and isinstance(selector.get("kind"), str):
+            yield (*at, "selector", "kind"), selector["kind"], {**SELECTORS, **WORKLOAD_SELECTORS}, "selector"
+        if isinstance(island.get("choose"), str):
+            yield (*at, "choose"), island["choose"], CHOOSERS, "chooser"
+    if isinstance(raw.get("topology"), str):
+        yield ("topology",), raw["topology"], TOPOLOGIES, "topology"
+    budget = raw.get("budget")
+    for number, stopper in enumerate(texts_in(budget.get("stoppers")) if isinstance(budget, Mapping) else ()):
         yield ("budget", "stoppers", number), stopper, {}, "stopper"
 
 
-def _operators(config: RunConfig) -> dict[str, object]:
-    if all(name in OPERATORS for island in config.islands for name in island.operators):
-        return {**OPERATORS}
-    from operators.llm.templates import load_templates  # Jinja and the prompts, which most runs by rule do without
-
-    try:
-        return {**OPERATORS, **load_templates(config.prompts)}
-    except EvokernelError:  # assembly tells why
-        return {**OPERATORS, **load_templates("")}
+def _paths(raw: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+    """Yield every path of a file or folder that is read, with its place; those of prompts and the task are not here."""
+    parts: list[tuple[Location, Mapping[str, Any], tuple[str, ...]]] = [((), raw, ("seed_sources", "replies_from"))]
+    if isinstance(raw.get("evaluation"), Mapping):
+        parts.append((("evaluation",), raw["evaluation"], ("expert", "cuda_include")))
+    for number, model in parts_in(raw.get("models")):
+        parts.append((("models", number), model, ("replay", "agent_reads", "agent_folder")))
+    for at, part, names in parts:
+        for name in names:
+            value = part.get(name)
+            if value and isinstance(value, str):
+                yield (*at, name), value
+            elif not isinstance(value, Mapping):
+                yield from (((*at, name, number), path) for number, path in enumerate(texts_in(value)))

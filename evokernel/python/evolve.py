@@ -12,6 +12,7 @@ from evokernel.cli.display.live import make_view
 from evokernel.cli.display.tables import best_kernel_tables, put
 from evokernel.cli.display.text import stdout
 from evokernel.config.load import load_config
+from evokernel.engine.name_check import unknown_names
 from evokernel.errors import ConfigError
 from evokernel.judging.user_function import PROJECTS, function_project
 from evokernel.python.background_search import BackgroundSearch
@@ -54,7 +55,8 @@ def evolve(
     config = _config_file(what, example_inputs, folder=Path(folder))
     budget = {name: value for name, value in (("hours", hours), ("evaluations", evaluations)) if value is not None}
     given = settings | ({"budget": budget} if budget else {})
-    loaded = load_config(config, overrides=[f"{name}={json.dumps(value)}" for name, value in given.items()])
+    overrides = [f"{name}={json.dumps(value)}" for name, value in given.items()]
+    loaded = load_config(config, overrides=overrides, look_up=unknown_names)
     if store is None:
         store = loaded.store if str(what).endswith(".yaml") else config.with_suffix(".db")
     path, console = Path(store), stdout()

@@ -1,16 +1,19 @@
 """Python API of a run: `open_store("runs/gemm.db").best()`. It reads the store and never writes it."""
 
+import math
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from archive.lineage import lineage_graph
 from archive.store import Store
+from evokernel.errors import StoreError
 from evokernel.records.candidate import Candidate
 from evokernel.records.remarks import Remark, RemarkKind
-from evokernel.report.best import BEST, BestKernel, best_kernel, candidate_id
+from evokernel.report.best import BEST, BestKernel, best_kernel, candidate_id, find_best
+from evokernel.report.compare import compare
 from evokernel.report.frame import candidates_frame, curve_frame
 from evokernel.report.lineage import CandidateDetails, LineageStep, portrait, story
 from evokernel.report.plots import Plots
@@ -19,6 +22,8 @@ from evokernel.report.status import RunFacts, RunStatus, read_status, run_facts
 if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd
+
+    from evokernel.python.comparison import RunComparison
 
 
 class Run:
@@ -44,6 +49,13 @@ class Run:
     def __repr__(self) -> str:
         facts = self.facts
         return f"Run({str(facts.path)!r}: {facts.task} in {facts.language} on {facts.device})"
+
+    def _repr_html_(self) -> str:
+        from evokernel.cli.display.tables import best_kernel_tables
+        from evokernel.python.comparison import as_html
+
+        best = find_best(self._store)
+        return as_html([repr(self), *(best_kernel_tables(best, self.facts) if best else ["no right kernel yet"])])
 
     @property
     def facts(self) -> RunFacts:
@@ -78,6 +90,32 @@ class Run:
         """
         wanted = None if name is None else self.id_of(name)
         return lineage_graph(self._store, wanted, inspirations=inspirations)
+
+    def write_graphml(self, path: str | os.PathLike[str], name: str | None = None) -> None:
+        """Write the lineage of a candidate (with None: of all) as GraphML, with `speedup` in place of the fitness."""
+        import networkx as nx
+
+        lineage = self.lineage(name, inspirations=True)
+        graph: nx.DiGraph[str] = nx.DiGraph()
+        for candidate in lineage:
+            fitness = lineage.nodes[candidate]["fitness"]
+            speedup = None if fitness is None else math.exp(fitness.log_speedup)
+            graph.add_node(candidate, **_known({**lineage.nodes[candidate], "fitness": None, "speedup": speedup}))
+        for parent, child in lineage.edges:
+            graph.add_edge(parent, child, **_known(lineage.edges[parent, child]))
+        nx.write_graphml(graph, path)
+
+    def compare(self, *others: "Run") -> "RunComparison":
+        """Compare with other runs of the task: the verdict, results and costs; it prints as `evokernel compare` does.
+
+        Raises:
+            StoreError: no other run is given.
+        """
+        from evokernel.python.comparison import RunComparison
+
+        if not others:
+            raise StoreError("compare needs another run, for example run.compare(open_store(path))")
+        return RunComparison(compare([self._store, *(other._store for other in others)]))
 
     def frame(self) -> "pd.DataFrame":
         """Return one row for each judged candidate; docs/python.md describes the columns."""
@@ -129,6 +167,11 @@ def open_store(path: str | os.PathLike[str]) -> Run:
         StoreError: there is no store at the path, or it cannot be read.
     """
     return Run(Store.open(os.fspath(path), write=False))
+
+
+def _known(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes without those that are None, for which GraphML has no word."""
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
 def _export(path: Path, name: str, folder: Path) -> None:

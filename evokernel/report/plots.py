@@ -9,14 +9,19 @@ from archive.candidate_tables import operators_by_candidate
 from archive.lineage import lineage_graph, main_line
 from archive.progress_axis import By
 from archive.store import Store
+from evokernel.errors import StoreError
 from evokernel.records.candidate import EVERYWHERE
+from evokernel.records.remarks import RemarkKind
 from evokernel.report import niche_grid
 from evokernel.report.best import find_best
+from evokernel.report.exchanges import exchanges_of
 from evokernel.report.frame import candidates_frame, curve_frame, needed
+from evokernel.report.points import lanes, leads, points_of
 from evokernel.report.status import read_status
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
 
 _SIZE = (8.0, 4.5)  # inches
 _TITLES: Mapping[By, str] = {
@@ -25,7 +30,9 @@ _TITLES: Mapping[By, str] = {
     "dollars": "dollars for models",
 }
 _QUIET = "0.55"
+_EXCHANGES: Mapping[RemarkKind, str] = {RemarkKind.MIGRATION: "tab:cyan", RemarkKind.RESET: "tab:red"}
 _MOST_NAMED = 30
+_MANY = 500
 _WIDE, _VERY_WIDE = 3.0, 100.0
 
 
@@ -47,6 +54,7 @@ class Plots:
         The band below the leader reaches to the low end of its 95 % interval, which is its fitness. The line at 1 is
         the fastest baseline of each workload, the upper one the device's physical limit for the leader.
         """
+        _refuse_unknown(by)
         frame, curve, ax = candidates_frame(self._store), curve_frame(self._store), _axes(ax)
         for island, rows in frame[frame["speedup"] > 0].groupby("island"):
             label = "handed in" if island == EVERYWHERE else _plain(str(island))
@@ -105,6 +113,51 @@ class Plots:
         ax.legend(fontsize="small", loc="lower right")
         return ax
 
+    def family(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw every candidate by its step, beside its kin, coloured by speed-up; the line of the best is drawn strong.
+
+        A cross is a wrong one. Lines lead from first parents.
+        """
+        points, ax = points_of(self._store), _axes(ax)
+        places = {point.candidate: (point.step, lane) for point, lane in zip(points, lanes(points), strict=True)}
+        best, size = find_best(self._store), 14 if len(points) < _MANY else 4
+        line = [places[name] for name in main_line(self._store, best.candidate.id)] if best else []
+        born = [[places[point.parent], places[point.candidate]] for point in points if point.parent in places]
+        lines = needed("matplotlib.collections").LineCollection
+        ax.add_collection(lines(born, colors=_QUIET, linewidths=0.5, alpha=0.6, zorder=1))
+        ax.plot([x for x, _ in line], [y for _, y in line], color="tab:red", zorder=4)
+        wrong = [places[point.candidate] for point in points if point.speedup is None]
+        ax.scatter([x for x, _ in wrong], [y for _, y in wrong], s=size, marker="x", lw=0.7, color=_QUIET, zorder=2)
+        right = [(*places[point.candidate], point.speedup) for point in points if point.speedup is not None]
+        if right:
+            steps, heights, speedups = zip(*right, strict=True)
+            span = min(speedups), max(speedups)
+            colours = needed("matplotlib.colors").LogNorm(*span)
+            dots = ax.scatter(steps, heights, s=size, c=speedups, cmap="viridis", norm=colours, zorder=3)
+            _colour_bar(ax, dots, span)
+        ax.set(xlabel="step", yticks=[], title=f"{len(points)} candidates beside their kin; red: the line of the best")
+        return ax
+
+    def islands(self, ax: "Axes | None" = None, *, by: By = "evaluations") -> "Axes":
+        """Draw the best speed-up of each island over what was spent, with a tick for each exchange and each restart."""
+        _refuse_unknown(by)
+        points, ax = points_of(self._store), _axes(ax)
+        end = max((getattr(point, by) for point in points), default=0)
+        for row in read_status(self._store).islands:
+            led = [points[at] for at in leads(points, island=row.name)]
+            if led:
+                x, y = [getattr(point, by) for point in led], [point.speedup or 0.0 for point in led]
+                ax.step([*x, end], [*y, y[-1]], where="post", linewidth=1.5, label=_plain(row.name))
+        for kind, colour in _EXCHANGES.items():
+            at = [each.spent[by] for each in exchanges_of(self._store) if each.kind is kind]
+            if at:
+                ax.plot(at, [0.02] * len(at), "|", color=colour, transform=ax.get_xaxis_transform(), label=kind.value)
+        ax.axhline(1.0, color=_QUIET, linestyle="--", linewidth=1, label="fastest baseline")
+        _scale(ax)
+        ax.set(xlabel=_TITLES[by], ylabel="best speed-up of the island")
+        ax.legend(fontsize="small", loc="lower right")
+        return ax
+
     def niches(self, ax: "Axes | None" = None, *, x: str = "", y: str = "", island: str = "") -> "Axes":
         """Draw the best speed-up in each cell of two measured descriptors.
 
@@ -132,9 +185,7 @@ class Plots:
         ax.set_xticks(range(len(cells.columns)), cells.columns, fontsize="small")
         ax.set_yticks(range(len(cells.rows)), cells.rows, fontsize="small")
         ax.set(xlabel=cells.x, ylabel=cells.y, title="best speed-up and number of right candidates by niche")
-        bar = ax.figure.colorbar(picture, ax=ax, label="speed-up")
-        bar.set_ticks([*cells.span], labels=[f"{value:.3g}x" for value in cells.span], minor=False)
-        bar.set_ticks([], minor=True)
+        _colour_bar(ax, picture, cells.span)
         return ax
 
     def operators(self, ax: "Axes | None" = None) -> "Axes":
@@ -165,6 +216,18 @@ def _axes(given: "Axes | None") -> "Axes":
         return given
     _, made = needed("matplotlib.pyplot").subplots(figsize=_SIZE, layout="constrained")
     return made  # type: ignore[no-any-return]
+
+
+def _colour_bar(ax: "Axes", colours: "ScalarMappable", span: tuple[float, float]) -> None:
+    """Explain colours of speed-ups by their two ends."""
+    bar = ax.figure.colorbar(colours, ax=ax, label="speed-up")
+    bar.set_ticks([*span], labels=[f"{value:.3g}x" for value in span], minor=False)
+    bar.set_ticks([], minor=True)
+
+
+def _refuse_unknown(by: str) -> None:
+    if by not in _TITLES:
+        raise StoreError(f"by: expected {', '.join(_TITLES)}, got {by!r}")
 
 
 def _scale(ax: "Axes") -> None:

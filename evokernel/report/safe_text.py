@@ -18,9 +18,15 @@ def _harmless(character: str) -> bool:
 
 
 def one_line(text: str, *, width: int = 0) -> str:
-    """Return the cleaned text on one line, cut at a width in characters (0 for as long as it is)."""
+    """Return the cleaned text on one line, cut at a width in characters (0 for as long as it is).
+
+    The cut is between words, unless the last one would take more than half of the width.
+    """
     flat = " ".join(clean(text).split())
-    return flat if not width or len(flat) <= width else flat[: width - 1].rstrip() + "…"
+    if not width or len(flat) <= width:
+        return flat
+    words = flat[:width].rpartition(" ")[0]
+    return (words if len(words) >= width // 2 else flat[: width - 1]).rstrip() + "…"
 
 
 def reason(operator: str, rationale: str) -> str:

@@ -33,6 +33,8 @@ class TableChoice:
     """Models of the recommended kernels; any if empty."""
     holdout_passed: bool = False
     """Only recommended kernels that passed on held-out workloads."""
+    min_rationale: int = 0
+    """Fewest words of the rationale of a recommended kernel."""
     balance: float | None = None
     """Most wrong kernels for each right one in `kernels`; None for all."""
     discount: float = 0.4
@@ -43,6 +45,7 @@ class TableChoice:
         return (
             each.right
             and (each.speedup.low if each.speedup else 0.0) >= self.min_speedup
+            and len(each.judged.result.proposal.rationale.split()) >= self.min_rationale
             and (not self.holdout_passed or each.judged.verdicts.holdout.value == "passed")
             and (not self.operators or each.judged.result.proposal.operator in self.operators)
             and (not self.models or each.judged.result.proposal.usage.model in self.models)

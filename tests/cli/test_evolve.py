@@ -160,8 +160,8 @@ def test_a_search_that_is_refused_leaves_the_old_store_in_its_place_and_makes_no
     assert not (project / "new").exists()
 
 
-def test_a_search_that_is_refused_leaves_no_lock_where_it_made_no_store(project: Path) -> None:
-    store = project / "runs" / "refused.db"
+def test_a_search_that_is_refused_leaves_no_lock_and_no_folder_where_it_made_no_store(project: Path) -> None:
+    store = project / "new" / "folder" / "refused.db"
 
     def refused() -> None:
         with Store.open(store, write=True):
@@ -169,7 +169,7 @@ def test_a_search_that_is_refused_leaves_no_lock_where_it_made_no_store(project:
 
     with pytest.raises(ConfigError, match="refused"):
         refused()
-    assert not list((project / "runs").glob("refused*"))
+    assert not (project / "new").exists()
     Store.open(store, write=True).close()
 
 

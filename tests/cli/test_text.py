@@ -22,6 +22,13 @@ def test_one_line_is_as_short_as_asked(text: str, width: int) -> None:
     assert len(one_line(text, width=width)) <= width
 
 
+def test_a_cut_is_between_words() -> None:
+    assert one_line("replace the sequential stream", width=20) == "replace the…"
+    assert one_line("replace the sequential stream", width=22) == "replace the…"
+    assert one_line("replace the sequential stream", width=23) == "replace the sequential…"
+    assert one_line("x" * 30 + " y", width=20) == "x" * 19 + "…"
+
+
 def test_ordinary_text_stays() -> None:
     assert clean("for (int i = 0; i < n; ++i)\n  é ü 日本") == "for (int i = 0; i < n; ++i)\n  é ü 日本"
     assert clean("a\u202eb\x1b[31mc\x07\u200d") == "ab[31mc"

@@ -35,6 +35,13 @@ def test_write_and_check(project: Path, asked: dict[str, str], call: Call) -> No
     assert "1 of 2 rows are not sound" in spoilt.output
 
 
+def test_a_folder_that_cannot_be_made_is_a_message(project: Path, asked: dict[str, str], call: Call) -> None:
+    (project / "file").write_text("in the way")
+    refused = call("export", "--training", "file/data", "runs/asked.db")
+    assert refused.exit_code == 2
+    assert "Error: cannot use file: File exists" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

@@ -7,7 +7,7 @@ from evokernel.config.changes import edits_between
 from evokernel.config.load import load_config, parse_config
 from evokernel.config.run import RunConfig, dump_config, flatten, language_of
 from evokernel.engine.assemble import make_topology
-from evokernel.engine.name_check import refuse_unknown_names
+from evokernel.engine.name_check import unknown_names
 from evokernel.errors import ConfigError, RunMismatch
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
@@ -59,7 +59,7 @@ def test_bad_config_names_the_key(path: Path, old: str, new: str, words: list[st
 def test_an_objective_is_measured_on_the_device_class(path: Path) -> None:
     path.write_text(PLAIN.replace("{tune: 1}", "{tune: 1}, selector: {kind: lexicase, objective: registers}"))
     assert load_config(path).on("cuda").islands[0].selector.objective == "registers"
-    refuse_unknown_names(load_config(path), path)
+    load_config(path, look_up=unknown_names)
     with pytest.raises(ConfigError, match=r"'registers' is not measured on device class cpu; expected.* spills"):
         load_config(path).on("cpu")
 
@@ -67,6 +67,12 @@ def test_an_objective_is_measured_on_the_device_class(path: Path) -> None:
 def test_missing_file_is_a_config_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nothing\.yaml"):
         load_config(tmp_path / "nothing.yaml")
+
+
+def test_a_store_in_place_of_a_config_is_told(path: Path) -> None:
+    path.write_bytes(b"SQLite format 3\x00\xfb")
+    with pytest.raises(ConfigError, match="expected YAML; of a store"):
+        load_config(path)
 
 
 def test_overrides_reach_into_lists_and_mappings(path: Path) -> None:
@@ -253,8 +259,52 @@ def test_all_mistakes_are_told_at_once_each_with_its_place(path: Path, island: s
 def test_names_that_name_nothing_are_told_at_once_before_anything_starts(path: Path) -> None:
     path.write_text(PLAIN.replace("gemm", "gem").replace("{tune: 1}", "{tunee: 1}"))
     with pytest.raises(ConfigError) as caught:
-        refuse_unknown_names(load_config(path), path)
+        load_config(path, look_up=unknown_names)
     text = str(caught.value)
     assert "did you mean 'gemm'?" in text
     assert "operators.tunee: unknown operator 'tunee'" in text
     assert "did you mean 'tune'?" in text
+
+
+def test_mistakes_of_every_kind_are_told_in_one_pass_in_the_order_of_the_file(path: Path) -> None:
+    wrong = """\
+task: gem
+device: cpu
+language: triton
+budget: {evaluations: none, dollars: 3, stoppers: ["nothing:Here"]}
+evaluation: {quick_ms: -1, expert: no.cpp, devices: {H100: 8}}
+models: [{name: m, replay: no.jsonl, temperture: 1}, {name: m}]
+islands:
+  - {name: one, operators: {tunee: 1, blend: -1}, models: [mm], choose: sharess}
+  - {name: one, operators: {tune: 1}, selector: {kind: rnk}, niches: {axes: {spills: [3, 1]}}}
+topology: rng
+constraints: {forbid: ["("]}
+prompts: nowhere
+"""
+    path.write_text(wrong)
+    with pytest.raises(ConfigError) as caught:
+        load_config(path, look_up=unknown_names)
+    said = [line.strip().removeprefix(f"{path}:").split(": ") for line in str(caught.value).splitlines()[1:]]
+    assert [(int(place.partition(":")[0]), key) for place, key, *_ in said] == [
+        (1, "task"),
+        (2, "device"),
+        (4, "budget.evaluations"),
+        (4, "budget.stoppers.0"),
+        (5, "evaluation.quick_ms"),
+        (5, "evaluation.expert"),
+        (5, "evaluation.devices"),
+        (6, "models.0.replay"),
+        (6, "models.0.temperture"),
+        (6, "models.1"),
+        (6, "models.1.name"),
+        (8, "islands.0.operators.tunee"),
+        (8, "islands.0.operators.blend"),
+        (8, "islands.0.models"),
+        (8, "islands.0.choose"),
+        (9, "islands.1.name"),
+        (9, "islands.1.selector.kind"),
+        (9, "islands.1.niches.axes.spills"),
+        (10, "topology"),
+        (11, "constraints.forbid"),
+        (12, "prompts"),
+    ]

@@ -13,7 +13,7 @@ from tests.e2e.kill_and_resume import write_config
 
 ROOT = Path(__file__).parents[2]
 TASK = Path(__file__).parent / "small_task.py"
-NAMES = ("fitness", "lineage")
+NAMES = ("fitness", "lineage", "operator")
 LARGEST_BYTES = 300 * 1024
 
 

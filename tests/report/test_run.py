@@ -21,6 +21,7 @@ from evokernel import Run, open_store
 from evokernel.errors import StoreError
 from evokernel.records.candidate import Usage
 from evokernel.records.evaluation import Status
+from evokernel.records.remarks import RemarkKind
 from evokernel.report.frame import COLUMNS
 from tests.support.stores import IDENTITY, StoreBuilder, fill_store
 
@@ -160,6 +161,54 @@ def test_plots_draw_on_the_axes_they_are_given(run: Run) -> None:
     assert run.plot.lineage(ax=places[0]) is places[0]
     assert run.plot.operators(places[1]) is places[1]
     assert {label.get_text() for label in places[1].get_yticklabels()} == {"rewrite", "tune", "seed"}
+
+
+def test_family_plot_has_every_candidate_and_the_line_of_the_best(run: Run, ids: dict[str, str]) -> None:
+    ax = run.plot.family()
+    drawn: Any = ax.collections
+    born, wrong, right = drawn
+    assert [len(born.get_paths()), len(wrong.get_offsets()), len(right.get_offsets())] == [3, 1, 3]
+    steps: Any = ax.lines[0].get_xdata()
+    assert list(steps) == [0, 1, 3]
+
+
+def test_islands_plot_ends_at_the_best_of_each(tmp_path: Path) -> None:
+    with StoreBuilder(tmp_path / "b.db") as builder:
+        seed = builder.seed()
+        builder.add("// a", speedup=2.0, parents=(seed,), island="builders")
+        builder.store.remarks.add(RemarkKind.MIGRATION, "builders to tuners", step=1)
+        builder.add("// b", speedup=3.0, parents=(seed,), island="tuners")
+    with open_store(tmp_path / "b.db") as run:
+        ax = run.plot.islands()
+        lines: Any = ax.lines
+        ends = {str(line.get_label()): [*line.get_ydata()][-1] for line in lines}
+        assert (ends["builders"], ends["tuners"]) == (pytest.approx(2.0), pytest.approx(3.0))
+        assert "migration" in ends
+        with pytest.raises(StoreError, match="expected evaluations, hours, dollars, got 'days'"):
+            run.plot.islands(by="days")  # type: ignore[arg-type]
+
+
+def test_a_comparison_and_a_run_show_themselves(run: Run, tmp_path: Path) -> None:
+    fill_store(tmp_path / "b.db", crowned=False)
+    with open_store(tmp_path / "b.db") as other:
+        compared = run.compare(other)
+    assert [side.name for side in compared.found.sides] == ["a", "b"]
+    for text in (repr(compared), compared._repr_html_()):
+        assert "gemm" in text
+        assert "judged" in text
+    assert compared._repr_html_().startswith("<pre")
+    assert "4.90x" in run._repr_html_()
+    with pytest.raises(StoreError, match="compare needs another run"):
+        run.compare()
+
+
+def test_graphml_is_read_back_with_speedups(run: Run, ids: dict[str, str], tmp_path: Path) -> None:
+    run.write_graphml(tmp_path / "family.graphml")
+    graph = nx.read_graphml(tmp_path / "family.graphml")
+    assert set(graph) == set(ids.values())
+    assert graph.nodes[ids["best"]]["speedup"] == pytest.approx(6.0)
+    assert "speedup" not in graph.nodes[ids["wrong"]]
+    assert graph.edges[ids["tiled"], ids["best"]]["operator"] == "tune"
 
 
 def test_lineage_plot(run: Run, ids: dict[str, str]) -> None:

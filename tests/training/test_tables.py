@@ -83,6 +83,9 @@ def test_filters_balance_and_split(store: Store, ids: dict[str, str], tmp_path: 
     tables = write(tmp_path / "fast", store, min_speedup=2.5, balance=0)
     assert {row["status"] for row in tables["kernels"]} == {"ok"}
     assert all(row["speedup_low"] >= 2.5 for row in tables["sft"])
+    words = 8  # of every rationale but the seed's
+    assert {row["form"] for row in write(tmp_path / "told", store, min_rationale=words)["sft"]} >= {"edit"}
+    assert "sft" not in write(tmp_path / "mute", store, min_rationale=words + 1)
     identity = store.identity()
     assert identity is not None
     write_dataset(

@@ -19,6 +19,20 @@ function baselineLines() {
   return lines;
 }
 
+/** The words of lines by their height: of lines that lie close together the lowest has the words of all. */
+function wordsOf(lines, low, high, logarithmic) {
+  const along = (value) => (logarithmic ? Math.log(value / low) / Math.log(high / low) : value / high);
+  const words = new Map();
+  let above = null;
+  for (const [name, at] of [...lines].sort((one, other) => other[1] - one[1])) {
+    const near = above !== null && along(above) - along(at) < 0.06;
+    words.set(at, `${near ? `${words.get(above)}\n` : ""}${name.slice(0, 40)} ${times(at)}`);
+    if (near && above !== at) words.set(above, "");
+    above = at;
+  }
+  return words;
+}
+
 /** The interval of the run's best so far, as the corners of an area: its low ends forwards, its high ends back. */
 function bandOf(x, last) {
   const ends = (end) => data.leads[0].points.flatMap((i, at, points) => [[x[i], end(i)], [at + 1 < points.length ? x[points[at + 1]] : last, end(i)]]);
@@ -64,22 +78,23 @@ function curveOption(c) {
   const dots = [];
   for (let i = 0; i < total; i += 1) if (all.speedup[i] !== null) dots.push([x[i], all.speedup[i], i]);
   const [band, ticks] = [bandOf(x, last), ticksOf(by)];
-  const rule = (name, at, colour, kind, position) => ({ yAxis: at, name, lineStyle: { color: colour, type: kind, width: 1.2 },
-    label: { formatter: `${name.slice(0, 40)} ${times(at)}`, position, color: colour, fontSize: 11 } });
-  const marks = baselineLines().map(([name, at]) => rule(name, at, c.dim, "dashed", "insideEndBottom"));
+  const rule = (words, at, colour, kind, position) => ({ yAxis: at, name: words, lineStyle: { color: colour, type: kind, width: 1.2 },
+    label: { formatter: words, position, color: colour, fontSize: 11, lineHeight: 14, align: position === "insideEndBottom" ? "right" : "left" } });
   const top = highest([...dots, ...baselineLines()].map((each) => each[1]), 0);
   const seen = ceiling && (logarithmic ? true : ceiling < top * 3);
-  if (seen) marks.push(rule("the floor of the device, at", ceiling, c.bad, "solid", "insideStartTop"));
   const lowest = -highest(dots.map((dot) => -dot[1]), -1);
   const tidy = (value) => Number(value.toPrecision(2));
   const islands = data.leads.slice(1).filter((lead) => lead.points.length);
   const number = (name) => Math.max(0, all.names.island.indexOf(name)), foot = logarithmic ? tidy(lowest * 0.9) : 0;
+  const head = tidy((seen ? Math.max(ceiling, top) : top || 1) * 1.08);
+  const marks = [...wordsOf(baselineLines(), foot, head, logarithmic)].map(([at, words]) => rule(words, at, c.dim, "dashed", "insideEndBottom"));
+  if (seen) marks.push(rule(`the floor of the device, at ${times(ceiling)}`, ceiling, c.bad, "solid", "insideStartTop"));
   return {
     grid: { left: 58, right: 18, top: 44, bottom: 62 },
     legend: { top: 4, type: "scroll", textStyle: { color: c.ink }, icon: "roundRect", itemHeight: 4, data: ["the run", ...islands.map((lead) => lead.island), ...Object.keys(ticks)], inactiveColor: c.fail, pageTextStyle: { color: c.dim } },
     tooltip: { ...tip(c), trigger: "item", formatter: ({ value }) => (typeof value?.[2] === "string" ? value[2] : Array.isArray(value) ? `${all.id[value[2]]}  search ${times(value[1])}\n${all.names.operator[all.operator[value[2]]]} on ${all.names.island[all.island[value[2]]]}\n${all.names.status[all.status[value[2]]]}` : "") },
     xAxis: axis(c, spentName(by), { type: "value", min: 0, max: last || 1, splitLine: { show: false }, axisLabel: { color: c.dim, hideOverlap: true, showMaxLabel: by === "evaluations" } }),
-    yAxis: axis(c, "search speed-up over the fastest baseline", { type: logarithmic ? "log" : "value", nameGap: 40, min: foot, max: tidy((seen ? Math.max(ceiling, top) : top || 1) * 1.08), axisLabel: { color: c.dim, formatter: (value) => `${Number(value.toPrecision(3))}×` } }),
+    yAxis: axis(c, "search speed-up over the fastest baseline", { type: logarithmic ? "log" : "value", nameGap: 40, min: foot, max: head, axisLabel: { color: c.dim, showMaxLabel: false, formatter: (value) => `${Number(value.toPrecision(3))}×` } }),
     dataZoom: [{ type: "inside", xAxisIndex: 0, start, end, zoomOnMouseWheel: "ctrl", filterMode: "none" }, { type: "slider", xAxisIndex: 0, start, end, height: 14, bottom: 6, borderColor: c.line, brushSelect: false, showDetail: false, filterMode: "none", showDataShadow: false, fillerColor: c.edge, handleStyle: { color: c.dim }, moveHandleSize: 0 }],
     series: [
       ...(band.length ? [{ type: "custom", name: "the run", silent: true, clip: true, z: 1, itemStyle: { color: c.ink }, data: [[0, band[0][1]]], renderItem: (_, api) => ({ type: "polygon", shape: { points: band.map((at) => api.coord(at)) }, style: { fill: c.edge } }) }] : []),
