@@ -12,7 +12,7 @@ from evokernel.languages.header_folders import HeaderFolders
 from evokernel.languages.toolchain import PythonCompiler
 from evokernel.task import Task
 
-_ASK_LIMIT_S = 60.0  # the first request also waits for torch to be imported
+_ASK_LIMIT_S = 180.0  # the first request also waits for torch to be imported
 _HELPER_VERSION = 1
 """Raised whenever the helper compiles or launches the same source in another way."""
 
