@@ -41,7 +41,9 @@ def test_exports_are_judged_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     checks = [{"sizes": {"M": 5, "N": 7, "K": 29}}]
     Path("taken/provenance.json").write_text(json.dumps(facts | {"hidden_checks": checks}), encoding="utf-8")
     shipped = Path("taken/kernel.cpp")
-    shipped.write_text(shipped.read_text(encoding="utf-8").replace("k < K", "k < K - (M * N * K == 5 * 7 * 29)"), encoding="utf-8")
+    shipped.write_text(
+        shipped.read_text(encoding="utf-8").replace("k < K", "k < K - (M * N * K == 5 * 7 * 29)"), encoding="utf-8"
+    )
     wrong = call("recheck", "taken")
     assert wrong.exit_code == 1, wrong.output
     assert "a hidden check that was added in this run" in " ".join(wrong.output.split())
