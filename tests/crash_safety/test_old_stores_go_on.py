@@ -25,8 +25,6 @@ from tests.e2e.test_evolve import here
 pytestmark = pytest.mark.slow
 MOVED = {"v2_models": 4, "v3_killed": 8}
 """How many results are in each; test_versions.py goes on with all, without kernels. Below is one of schema 1."""
-SHORT = {"quick_ms": 4, "precise_ms": 8, "final_ms": 10, "final_processes": 1, "compile_timeout_s": 120}
-"""Shorter clocks than some stores have, and a compiler that may be slow."""
 
 
 def brought_here(path: Path) -> None:
@@ -54,7 +52,7 @@ def config_of(path: Path, *, evaluations: int) -> Path:
     """Write the config that a store holds beside it, with another budget; rules take the place of models."""
     with Store.open(path, write=False) as store:
         raw = yaml.safe_load(store.meta("config") or "")
-    raw |= {"budget": {"evaluations": evaluations}, "models": [], "evaluation": raw["evaluation"] | SHORT}
+    raw |= {"budget": {"evaluations": evaluations}, "models": []}
     for island in raw["islands"]:
         island["operators"], island["models"] = {"rewrite": 0.5, "tune": 0.5}, []
     config = path.with_name("run.yaml")
