@@ -19,11 +19,14 @@ from evokernel.errors import TRY_AGAIN_EXIT, ConfigError
 from evokernel.records.run import NOTHING_LEFT
 from evokernel.report.status import read_status
 from tests.cli.conftest import Call
+from tests.cli.toy_evolve import FEW
 from tests.support.engine import toy_config
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).parent / "toy_evolve.py"
 PATIENCE_S = 300.0
+MANY = 100_000
+"""Evaluations of a search that is ended from outside: on a busy machine a test may come late."""
 CONFIG = (
     "task: {task}\nstore: runs/gemm.db\nbudget: {{evaluations: 1}}\nislands: [{{name: one, operators: {{tune: 1}}}}]\n"
 )
@@ -38,9 +41,9 @@ class Toys:
         self.store = folder / "toy.db"
         self._started: list[Process] = []
 
-    def start(self, seconds: float) -> Process:
+    def start(self, seconds: float, evaluations: int = FEW) -> Process:
         process = subprocess.Popen(
-            [sys.executable, SCRIPT, self.store, str(seconds)],
+            [sys.executable, SCRIPT, self.store, str(seconds), str(evaluations)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -85,7 +88,7 @@ def test_a_session_ends_with_its_budget_and_the_table(toys: Toys) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_signal_finishes_what_is_in_flight(toys: Toys, number: signal.Signals) -> None:
-    process = toys.start(0.3)
+    process = toys.start(0.3, MANY)
     toys.wait_for_seed()
     process.send_signal(number)
     out, err = process.communicate(timeout=PATIENCE_S)
@@ -113,7 +116,7 @@ def test_a_second_signal_stops_at_once_and_the_next_session_goes_on(toys: Toys) 
 
 
 def test_a_reader_that_goes_away_ends_the_session_in_order(toys: Toys) -> None:
-    process = toys.start(0.2)
+    process = toys.start(0.2, MANY)
     assert process.stdout is not None
     process.stdout.readline()
     process.stdout.close()

@@ -38,7 +38,7 @@ def ended(process: "subprocess.Popen[str]") -> tuple[str, str]:
     assert process.stdout is not None
     assert process.stderr is not None
     out, err = process.stdout.read(), process.stderr.read()
-    process.wait(60)
+    process.wait(600)
     return out, err
 
 

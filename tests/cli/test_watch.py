@@ -220,14 +220,14 @@ def test_words_of_strangers_are_only_text(project: Path, call: Call) -> None:
 def test_a_search_is_seen_killed_and_resumed_on_a_terminal(tmp_path: Path) -> None:
     with Watching(tmp_path / "toy.db") as watching:
         watching.wait_for("there is no store at")
-        search = watching.search(seconds=0.02, evaluations=2000)
+        search = watching.search(seconds=0.02, evaluations=100_000)
         watching.wait_for("running", " seed", "in flight", "tune")
         watching.resize(width=50, height=14)
         watching.wait_for("running")
         search.kill()
         search.wait()
         watching.wait_for("the search was killed", "`evokernel evolve`")
-        search = watching.search(seconds=0.02, evaluations=2000)
+        search = watching.search(seconds=0.02, evaluations=100_000)
         watching.wait_for("running")
         search.send_signal(signal.SIGINT)
         watching.wait_for("the search has stopped: stopped by SIGINT")

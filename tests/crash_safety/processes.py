@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 OLD_STORES = ROOT / "tests" / "old_stores"
 STORE = "run.db"
 TOY = ROOT / "tests" / "cli" / "toy_evolve.py"
-DEADLINE_S = 600.0
+DEADLINE_S = 1800.0
 
 Process = subprocess.Popen[str]
 

@@ -134,7 +134,7 @@ def test_a_fresh_start_does_not_move_a_folder(path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_store_is_whole_without_the_shared_memory_of_its_log(path: Path) -> None:
-    with running(toy(path, 12)) as engine:
+    with running(toy(path, 100_000)) as engine:  # killed below, however late
         wait_for_facts(path, 3, process=engine)
         engine.send_signal(signal.SIGKILL)
         engine.wait()

@@ -16,6 +16,7 @@ from archive.activity import last_stop
 from archive.journal import ResultEntry
 from archive.store import Store
 from evokernel.cli import main
+from evokernel.config.model_choice import ASKING_SHARES
 from evokernel.engine.search_session import UNBEATEN
 from evokernel.errors import TRY_AGAIN_EXIT
 from tests.e2e.kill_and_resume import write_config
@@ -26,7 +27,7 @@ SEED = Path(__file__).parents[2] / "evokernel" / "tasks" / "gemm" / "seeds" / "n
 
 
 def evokernel(
-    *arguments: str, cwd: Path, timeout_s: float = 600, **environment: str
+    *arguments: str, cwd: Path, timeout_s: float = 1800, **environment: str
 ) -> "subprocess.CompletedProcess[str]":
     root = str(Path(__file__).parents[2])
     return subprocess.run(
@@ -193,5 +194,6 @@ def test_a_model_of_the_command_line_is_asked_beside_the_rules(tmp_path: Path) -
     with Store.open(tmp_path / "kill.db", write=False) as store:
         assert store.verify() == []
         kinds = {call.call.origin.operator for call in store.calls.all()}
-        assert {"mutate", "refine"} <= kinds
+        assert kinds  # which of them hangs on gains that were measured
+        assert kinds <= ASKING_SHARES.keys()
         assert len(kinds) <= store.spent().calls <= len(served.asked)

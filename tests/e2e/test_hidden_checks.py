@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -160,7 +161,8 @@ def test_the_check_is_stored_elites_leave_and_later_kernels_are_refused(
     for fact in after:
         assert (fact.evaluation.status, fact.evaluation.stage) == (Status.NUMERICAL, Stage.CORRECTNESS)
         assert "a hidden check that was added in this run" in fact.evaluation.feedback
-        assert "22" not in fact.evaluation.feedback.replace(fact.proposal.candidate.id, "")
+        said = re.sub(r"the error is \S+ times", "", fact.evaluation.feedback)  # any digits: contents are drawn
+        assert "22" not in said.replace(fact.proposal.candidate.id, "")
         assert fact.evaluation.key.environment.startswith(before[0].evaluation.key.environment + "; hidden checks ")
 
     state = search.state.archipelago
@@ -170,8 +172,8 @@ def test_the_check_is_stored_elites_leave_and_later_kernels_are_refused(
     again = session(path, config, Heard())[1]  # no step is left: the state comes from the facts alone
     assert again.state.fingerprint() == search.state.fingerprint()
 
-    (said,) = [fact.no_candidate.reason for fact in facts if isinstance(fact, EmptyStep)][:1]
-    assert "N=99 is out of range: N is from 1 to 41" in said or "in force already" in said
+    (reason,) = [fact.no_candidate.reason for fact in facts if isinstance(fact, EmptyStep)][:1]
+    assert "N=99 is out of range: N is from 1 to 41" in reason or "in force already" in reason
     document = status_document(status)["hidden_checks"]
     assert [each["broke"] for each in document] == [list(added.broke)]
     assert not any("N=22" in prompt for prompt in script.written), "a prompt for kernels tells the size"

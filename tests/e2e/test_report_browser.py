@@ -210,8 +210,9 @@ def test_a_candidate_is_chosen_by_the_mouse_by_its_id_and_by_its_niche(
     folder = tmp_path / "saved"
     browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
     browser.click("#niches .controls button", text="CSV")
-    wait_until(lambda: bool([*folder.glob("gemm_niches.csv")]))
-    row = next(csv.DictReader((folder / "gemm_niches.csv").read_text().splitlines()))
+    saved = folder / "gemm_niches.csv"
+    wait_until(lambda: saved.exists() and saved.stat().st_size)  # the name is there before the rows are
+    row = next(csv.DictReader(saved.read_text().splitlines()))
     assert (row["axis_1"], row["islands"]) == ("vector_bits", "builders tuners")
     assert row["best"] in names
     assert "evokernel show" in browser.run(SIDE)

@@ -47,7 +47,7 @@ def quiet(browser: Browser) -> Browser:
 
 def start(store: Path) -> "subprocess.Popen[bytes]":
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, str(SEARCH), str(store), "0.05", "300"]
+    command = [sys.executable, str(SEARCH), str(store), "0.1", "100000"]  # until it is killed, however late
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment, start_new_session=True)
 
 

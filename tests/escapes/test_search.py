@@ -55,7 +55,7 @@ def call(place: Place, *arguments: str) -> "subprocess.CompletedProcess[str]":
     }
     command = [sys.executable, "-m", "evokernel", *arguments]
     given = {**os.environ, **environment}
-    return subprocess.run(command, cwd=place.folder, env=given, capture_output=True, text=True, timeout=500)
+    return subprocess.run(command, cwd=place.folder, env=given, capture_output=True, text=True, timeout=1500)
 
 
 def config_of(place: Place) -> Path:

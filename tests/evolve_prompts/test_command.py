@@ -46,7 +46,7 @@ BY_COLUMNS = """        for (int64_t j = 0; j < N; ++j) {
 BY_ROWS = """        for (int64_t j = 0; j < N; ++j) c[i * N + j] = 0.0f;
         for (int64_t k = 0; k < K; ++k)
             for (int64_t j = 0; j < N; ++j) c[i * N + j] += a[i * K + k] * b[k * N + j];"""
-PATIENCE_S = 300.0
+PATIENCE_S = 900.0
 
 
 class Adviser:

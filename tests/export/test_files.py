@@ -68,7 +68,7 @@ def run_test(folder: Path, texts: dict[str, str]) -> "subprocess.CompletedProces
         (folder / name).write_text(text.replace('DEVICE = "cuda"', 'DEVICE = "cpu"'), encoding="utf-8")
     script = "import sys; sys.modules['evokernel'] = None; import test_kernel; test_kernel.test_kernel()"
     command = [sys.executable, "-c", script]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
 
 
 @needs_triton

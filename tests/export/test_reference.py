@@ -57,7 +57,7 @@ def names(tmp_path: Path) -> dict[str, object]:
 def run(folder: Path, script: str) -> str:
     script = f"import sys; sys.modules['evokernel'] = None; {script}"
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

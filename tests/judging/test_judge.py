@@ -111,6 +111,6 @@ judge = evokernel.Judge({str(TASK)!r}, device="cpu", evaluation={QUICK!r})
 print(judge(open("seed.cpp").read()).status)
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")

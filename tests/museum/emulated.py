@@ -125,7 +125,7 @@ def _program(source: str, plans: Mapping[str, LaunchPlan], folder: Path) -> Path
     program = folder / "kernel"
     program.with_suffix(".cpp").write_text("".join([f'#include "{_HEADER}"\n', _HELPERS, *texts, *main]))
     command = ["g++", "-O1", "-w", "-std=c++17", f"{program}.cpp", "-o", str(program)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[:2000]
     return program
 

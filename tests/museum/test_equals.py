@@ -33,7 +33,7 @@ def test_a_search_among_equal_kernels_crowns_none_as_better(tmp_path: Path):
 
     def evokernel(*arguments: str) -> str:
         command = [sys.executable, "-m", "evokernel", *arguments]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=1500)
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=3600)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

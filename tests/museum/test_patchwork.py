@@ -31,7 +31,7 @@ def mistakes(kernel: Exhibit, folder: Path, distributions: tuple[str, ...]) -> l
     """Run a kernel as a judge would check it, on hidden and search shapes, and return what is wrong."""
     library = folder / f"{kernel.name}.so"
     command = ["g++", "-O3", "-std=c++20", "-shared", "-fPIC", str(kernel.path), "-o", str(library)]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, check=True, capture_output=True, timeout=600)
     run, task, rng = ctypes.CDLL(str(library)).run, load_task(kernel.task).on("cpu"), np.random.default_rng(0)
     workloads = task.workloads["cpu"]
     cases = [

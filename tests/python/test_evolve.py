@@ -97,7 +97,7 @@ def test_a_script_is_not_run_again_and_an_interrupt_gives_the_run_so_far(here: P
             if "new best" in line:
                 process.send_signal(signal.SIGINT)
                 break
-        rest, _ = process.communicate(timeout=180)
+        rest, _ = process.communicate(timeout=600)
     out = "".join(lines) + rest
     assert process.returncode == 0, out
     assert out.count("begins") == 1

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from datetime import datetime
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from evokernel.queue.file import KEPT_NIGHTS, QueueFile
 from evokernel.queue.records import EntryState, SharedBudget
 from evokernel.queue.service import slurm_script, systemd_unit
 from tests.cli.conftest import Call
+from tests.support.serving import wait_until
 
 ROOT = Path(__file__).parents[2]
 TOY = Path(__file__).parent / "toy_queue.py"
@@ -103,9 +103,9 @@ def test_a_config_that_cannot_be_used_ends_its_entry_only(project: Path, configs
         assert "unknown task 'neither_this'" in three.reason
 
 
-def start(queue: Path, seconds: float) -> "subprocess.Popen[str]":
+def start(queue: Path, *settings: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, str(TOY), str(queue), str(seconds)],
+        [sys.executable, str(TOY), str(queue), *settings],
         env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80"},
         stdout=subprocess.PIPE,
         text=True,
@@ -117,17 +117,18 @@ def test_a_killed_queue_loses_nothing(tmp_path: Path, configs: list[str]) -> Non
     queue, store = tmp_path / "q.sqlite", tmp_path / "one.db"
     with QueueFile.open(queue, create=True) as made:
         made.add([(tmp_path / "one.yaml", store, ())], SharedBudget(hours=2))
-    with start(queue, 0.3) as process:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            if store.exists() and store.stat().st_size:
-                with Store.open(store, write=False) as opened:
-                    if opened.identity() is not None and opened.spent().steps >= 2:
-                        break
-            time.sleep(0.05)
+
+    def begun() -> bool:
+        if not store.exists() or not store.stat().st_size:
+            return False
+        with Store.open(store, write=False) as opened:
+            return opened.identity() is not None and opened.spent().steps >= 2
+
+    with start(queue, "0.3", "100000") as process:  # it cannot end before the kill, however late that comes
+        wait_until(begun)
         process.send_signal(signal.SIGKILL)
-    with start(queue, 0.0) as process:
-        out, _ = process.communicate(timeout=120)
+    with start(queue, "0.0") as process:
+        out, _ = process.communicate(timeout=600)
     assert "interrupted" in out
     assert "nothing is left to run" in out
     with QueueFile.open(queue) as after, Store.open(store, write=False) as opened:

@@ -105,7 +105,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     source = "#include <cmath>\n#include <cstdint>\n#include <vector>\n" + "".join(map(generate, CASES))
     (folder / "all.cpp").write_text(source, encoding="utf-8")
     argv = ["g++", "-std=c++20", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "all.cpp", "-o", "all.so"]
-    done = run_plain(argv, workdir=folder, timeout_s=60, memory_bytes=4 << 30)
+    done = run_plain(argv, workdir=folder, timeout_s=600, memory_bytes=4 << 30)
     assert done.ok, done.stderr
     return ctypes.CDLL(str(Path(folder) / "all.so"))
 

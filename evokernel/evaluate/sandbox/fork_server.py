@@ -47,7 +47,7 @@ class ForkServerSpec:
     """Device nodes beside the system's."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """All of its variables."""
-    start_timeout_s: float = 15.0
+    start_timeout_s: float = 60.0
     """Limit of its start, with imports."""
 
 

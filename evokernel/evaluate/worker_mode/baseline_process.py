@@ -23,7 +23,7 @@ from evokernel.task import Baseline, Role, Task
 
 REFERENCE = "reference"
 BOOT = "import sys; from evokernel.evaluate.worker_mode.baseline_process import main; main(sys.argv[1])"
-START_TIMEOUT_S = 120.0
+START_TIMEOUT_S = 300.0
 ATTACH_TIMEOUT_S = 60.0
 EXIT_TIMEOUT_S = 5.0
 _KEPT_MEMORY = ":".join(

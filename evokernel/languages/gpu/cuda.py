@@ -18,7 +18,7 @@ _ADVICE = {
     "threads": "launch smaller blocks",
     "registers": "declare the kernel with __launch_bounds__(threads of a block), or launch smaller blocks",
 }
-_ASK_LIMIT_S = 60.0  # the first request also waits for torch to be imported
+_ASK_LIMIT_S = 180.0  # the first request also waits for torch to be imported
 _HELPER_VERSION = 1
 """Raised whenever the helper compiles or launches the same source in another way."""
 

@@ -67,7 +67,7 @@ def inductor_seed(task_spec: str, *, timeout_s: float = 120.0, compare_s: float 
         return maker.make(task.on(device_class))
 
 
-def check_program(task_spec: str, program: str, *, whose: str, compare_s: float = 60.0) -> str:
+def check_program(task_spec: str, program: str, *, whose: str, compare_s: float = 120.0) -> str:
     """Compile a Triton program for sm_90 and compare it with a task's reference, as `inductor_seed` does.
 
     Args:

@@ -10,7 +10,7 @@ from evokernel.evaluate.client.build_lock import BuildLock, NoBuildLock
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(work, 2))
+    asyncio.run(asyncio.wait_for(work, 60))
 
 
 def test_those_who_share_are_together_and_the_clock_is_alone():

@@ -83,7 +83,7 @@ def test_two_take_turns_and_are_never_in_it_together(tmp_path: Path):
             assert process.stdin is not None
             process.stdin.write("\n")
             process.stdin.flush()
-        assert (one.wait(60), other.wait(60)) == (0, 0)
+        assert (one.wait(600), other.wait(600)) == (0, 0)
     marks = (tmp_path / "log").read_text().split()
     entered, left = marks[::2], marks[1::2]
     assert entered == left

@@ -13,7 +13,7 @@ from evokernel.records.process_exit import ProcessExit
 from tests.evaluate.instruments.standins import PLAN, make_driver, make_tool, recorded
 
 PASS_ON = 'while [ "$1" != "--" ]; do shift; done; shift; "$@"'  # what a tool does with the command it is given
-PATIENCE_S = 120.0
+PATIENCE_S = 600.0
 FULL = detect_sandbox().level is SandboxLevel.FULL
 
 

@@ -126,10 +126,15 @@ def test_a_worker_is_not_charged_for_others_on_its_core(arena, artifacts, trampo
     core = (min(os.sched_getaffinity(0)),)
     limits = WorkerLimits(cpus=core)
     others = [
-        subprocess.Popen([sys.executable, "-c", f"import os; os.sched_setaffinity(0, {core})\nwhile True: pass"])
+        subprocess.Popen(
+            [sys.executable, "-c", f"import os; os.sched_setaffinity(0, {core}); print(flush=True)\nwhile True: pass"],
+            stdout=subprocess.PIPE,
+        )
         for _ in range(3)
     ]
     try:
+        for other in others:
+            assert other.stdout.read(1) == b"\n"
         with (
             WorkerPool(trampoline, sandbox=detect_sandbox(), limits=limits) as pool,
             load(pool, artifacts, "busy", arena) as worker,
@@ -140,7 +145,7 @@ def test_a_worker_is_not_charged_for_others_on_its_core(arena, artifacts, trampo
     finally:
         for other in others:
             other.kill()
-            other.wait()
+            other.communicate()
     assert 0 < spent_ns < 0.7 * elapsed_ns
 
 

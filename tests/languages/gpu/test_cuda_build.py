@@ -202,7 +202,7 @@ def test_a_candidate_cannot_tell_its_author_a_hidden_shape(language: CudaLanguag
 
 
 def test_a_fresh_process_will_do():
-    language = make_language("cuda", run=run_plain, forge=forge_plain, compile_timeout_s=60.0)
+    language = make_language("cuda", run=run_plain, forge=forge_plain, compile_timeout_s=600.0)
     assert language.environment.startswith(f"nvrtc {find_nvrtc().version}")
     assert isinstance(language.build(HEAD + SCALE + TAIL + CALL, TASK), Built)
 

@@ -144,7 +144,7 @@ def test_the_worked_examples_compile(name: str) -> None:
     language = (
         CppLanguage(run=run_plain)
         if name == "cpp"
-        else make_language(name, run=run_plain, forge=forge_plain, compile_timeout_s=60.0)
+        else make_language(name, run=run_plain, forge=forge_plain, compile_timeout_s=600.0)
     )
     source = example[1] + "\n"
     assert language.static_check(source) is None
