@@ -18,7 +18,7 @@ from evokernel.evaluate.bench.admission_conversions import undefined_conversion
 from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
 from evokernel.evaluate.numerics.inputs import draw
 from evokernel.scaffold.config_schema import MODELINE, SCHEMA_FILE, schema_text
-from evokernel.scaffold.dimensions import Layout, derive_layout, shapes_at
+from evokernel.scaffold.dimensions import Layout, derive_layout, layout_without, shapes_at
 from evokernel.scaffold.example_text import parse_inputs
 from evokernel.scaffold.index_bounds import find_bounds
 from evokernel.scaffold.parameter_gradients import useless_apart
@@ -140,7 +140,7 @@ def init_project(
     subject = changes_apart(state_apart(find_subject(path, name=name, inputs=inputs, example_inputs=example_inputs)))
     layout, devices = derive_layout(subject), settings.devices
     if (counting := useless_apart(subject, layout)) is not subject:
-        subject, layout = counting, derive_layout(counting)
+        subject, layout = counting, layout_without(layout, counting)
     ranges = find_bounds(subject, layout)
 
     def own(device: str) -> list[Dims]:

@@ -17,6 +17,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from evokernel.errors import TaskError
+from evokernel.scaffold.recurrent_layers import WholeRecurrentLayers
 from evokernel.scaffold.user_operation import UserOperation
 from evokernel.task import DTYPES
 
@@ -36,12 +37,20 @@ class _NoRandomness(TorchDispatchMode):  # type: ignore[misc]
 
 @contextmanager
 def without_data() -> Iterator[None]:
-    """Run torch on shapes alone. Attention runs as two products, which check all of their sizes."""
+    """Run torch on shapes alone.
+
+    Attention runs as two products, which check all of their sizes; recurrent layers take all steps at once.
+    """
     loggers = [(logger, logger.disabled) for logger in map(logging.getLogger, _LOGGERS)]
     for logger, _ in loggers:  # sizes that do not fit are tried on purpose
         logger.disabled = True
     try:
-        with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+        with (
+            FakeTensorMode(allow_non_fake_inputs=True),
+            torch.no_grad(),
+            sdpa_kernel(SDPBackend.MATH),
+            WholeRecurrentLayers(),
+        ):
             yield
     finally:
         for logger, before in loggers:
