@@ -16,7 +16,7 @@ GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 """Number of products of a step, by the kind of layer, which is the name of torch's operation."""
 
 
-@torch.library.custom_op("evokernel::recurrence", mutates_args=())
+@torch.library.custom_op("evokernel::recurrence", mutates_args=())  # type: ignore[untyped-decorator]
 def recurrence(
     gates: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, start: torch.Tensor, kind: str
 ) -> torch.Tensor:
@@ -47,7 +47,7 @@ def recurrence(
     return torch.stack(states)
 
 
-@recurrence.register_fake
+@recurrence.register_fake  # type: ignore[untyped-decorator]
 def _shape(
     gates: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, start: torch.Tensor, kind: str
 ) -> torch.Tensor:
@@ -118,7 +118,7 @@ def _one_way(
     return (out.flip(0) if backward else out), states[-1]
 
 
-class WholeRecurrentLayers(TorchFunctionMode):
+class WholeRecurrentLayers(TorchFunctionMode):  # type: ignore[misc]
     """Takes recurrent layers as `recurrence`, so that the number of steps costs nothing where there is no data."""
 
     def __init__(self) -> None:

@@ -177,6 +177,14 @@ LIBRARY = {
         "B L",
         *_of("x", '"B", 3, "2 * L"', '"B", 3, "L"; "B", 3, "L"'),
     ),
+    "recurrent": (
+        "def reference(x, w, v, **_):\n"
+        "    start = x.new_zeros(1, x.shape[1], 8)\n"
+        "    out, _, cell = torch.lstm(x, (start, start), [w, v], False, 1, 0.0, False, False, False)\n"
+        "    return out, cell[0]",
+        "L B",
+        *_of("x w v", '"L", "B", 6; 32, 6; 32, 8', '"L", "B", 8; "B", 8'),
+    ),
     "sorted": (
         "def reference(x, **_):\n    return x.sort(0, descending=True)[0] * 2",
         "R C",
@@ -196,7 +204,7 @@ LIBRARY = {
 @pytest.mark.parametrize("name", LIBRARY)
 def test_what_a_compiler_gives_to_a_library(name: str, tmp_path: Path) -> None:
     body, dims, inputs, outputs = LIBRARY[name]
-    most = 5 if name == "of volumes" else 200  # the interpreter takes minutes for larger ones
+    most = 5 if name in ("of volumes", "recurrent") else 200  # the interpreter takes minutes for larger ones
     text = inductor_seed(written(tmp_path, body, dims=dims, inputs=inputs, outputs=outputs, most=most))
     assert RIGHT in text or TOO_LONG in text
 

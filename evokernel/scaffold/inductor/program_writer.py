@@ -55,9 +55,10 @@ def _kernel_texts(tree: ast.Module) -> dict[str, tuple[str, str]]:
     """Return function and text of the kernels by name: `NAME = async_compile.triton('FUNCTION', '''...''')`."""
     found = {}
     for node in tree.body:
-        called = node.value if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) else None
-        if called is not None and ast.unparse(called.func) == "async_compile.triton":
-            function, text = map(ast.literal_eval, called.args[:2])
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+            continue
+        if ast.unparse(node.value.func) == "async_compile.triton":
+            function, text = map(ast.literal_eval, node.value.args[:2])
             found[ast.unparse(node.targets[0])] = (function, text)
     return found
 

@@ -29,7 +29,7 @@ def _tanh(x):  # type: ignore[no-untyped-def]
     return tl.where(x < 0, -made, made)
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def _gate(hidden, weight, bias, rows, columns, gate, B, H, TILE: tl.constexpr):  # type: ignore[no-untyped-def]
     of_bias = tl.load(bias + gate * H + columns, mask=columns < H, other=0.0).to(tl.float32)
     total = tl.zeros((TILE, TILE), dtype=tl.float32) + of_bias[None, :]
@@ -43,7 +43,7 @@ def _gate(hidden, weight, bias, rows, columns, gate, B, H, TILE: tl.constexpr): 
     return total
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def recurrent_layer(  # type: ignore[no-untyped-def]
     gates, weight, bias, start, states, T, B, H, GATES: tl.constexpr, RELU: tl.constexpr, TILE: tl.constexpr
 ):
