@@ -27,7 +27,7 @@ from evokernel.scaffold.seed import OperationTask, Seed, make_seeds
 from evokernel.scaffold.sizes import FIRST, SECOND, NotGeneral, SymbolicSizes
 from evokernel.scaffold.task_text import TaskDraft, task_text, template
 from evokernel.scaffold.trace import Traced, extents, flop_terms, reduction_terms, to_graph, trace
-from evokernel.scaffold.trial import changes_apart, state_apart
+from evokernel.scaffold.trial import changes_apart, counted_flops, state_apart
 from evokernel.scaffold.user_operation import UserOperation, find_subject
 from evokernel.scaffold.workloads import LIMITS, Dims, WorkloadCosts, WorkloadDraft, dims_of, plan_workloads
 from evokernel.source.expressions import evaluate
@@ -281,8 +281,7 @@ def _analyse(subject: UserOperation, layout: Layout) -> _Analysis:
         first, second = trace(call, shapes, layout.sizes, dtypes=dtypes)
     except NotGeneral as error:
         whole = max(layout.inputs.values(), key=len)
-        text = " * ".join(f"({extent})" for extent in whole)
-        return _Analysis(flops=text, reduction=str(whole[-1]), why=str(error))
+        return _Analysis(flops=_estimate(subject, layout, whole), reduction=str(whole[-1]), why=str(error))
     made = _Analysis(_sum(flop_terms(first), layout.sizes), _longest(reduction_terms(first), layout), extents(first))
     try:
         made.traced = to_graph(first, second, layout.sizes)
@@ -290,6 +289,13 @@ def _analyse(subject: UserOperation, layout: Layout) -> _Analysis:
     except NotGeneral as error:
         made.why = str(error)
     return made
+
+
+def _estimate(subject: UserOperation, layout: Layout, whole: Sequence[str | int]) -> str:
+    """Return the operations that the example takes, in proportion to each dimension, and those of one pass over it."""
+    each = -(-counted_flops(subject) // prod(layout.example.values()))
+    counted = " * ".join([str(each), *layout.example])
+    return f"{counted} + " * bool(each) + " * ".join(f"({extent})" for extent in whole)
 
 
 def _sum(terms: Iterable[tuple[int, tuple[int, ...]]], sizes: SymbolicSizes) -> str:

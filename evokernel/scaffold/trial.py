@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
 
 from evokernel.errors import TaskError
 from evokernel.scaffold.recurrent_layers import WholeRecurrentLayers
@@ -138,6 +139,13 @@ def outputs_of(subject: UserOperation, shapes: Mapping[str, tuple[int, ...]]) ->
     for item in flat:
         _check_output(subject.name, item, inputs)
     return flat
+
+
+def counted_flops(subject: UserOperation) -> int:
+    """Return the operations of the products and convolutions at the sizes of the example."""
+    with without_data(), FlopCounterMode(display=False) as counter:
+        subject.call(subject.empty({name: tuple(tensor.shape) for name, tensor in subject.inputs.items()}))
+    return int(counter.get_total_flops())
 
 
 def _reason(error: Exception) -> str:

@@ -10,7 +10,7 @@ from evokernel.scaffold.dimensions import derive_layout
 from evokernel.scaffold.example_text import parse_inputs
 from evokernel.scaffold.parameter_gradients import useless_apart
 from evokernel.scaffold.task_text import call_text
-from evokernel.scaffold.trial import state_apart
+from evokernel.scaffold.trial import counted_flops, state_apart
 from evokernel.scaffold.user_operation import find_subject
 
 
@@ -201,6 +201,15 @@ def test_sizes_of_a_deep_module_belong_to_its_layers(tmp_path: Path) -> None:
     path.write_text("\n".join(["from torch import nn", *lines]), encoding="utf-8")
     layout = derive_layout(find_subject(path, name="Deep", inputs="input: 8x6"))
     assert [dimension.axes for dimension in layout.dimensions] == [(("input", 0),)]
+
+
+def test_products_and_convolutions_are_counted_where_sizes_follow_no_simple_rule(tmp_path: Path) -> None:
+    path = tmp_path / "strided.py"
+    path.write_text(
+        "import torch\ndef f(x, w):\n    return torch.conv2d(x, w, stride=2).sum((2, 3))\n", encoding="utf-8"
+    )
+    found = find_subject(path, inputs="x: 2x3x9x9, w: 5x3x3x3")
+    assert counted_flops(found) == 2 * (2 * 5 * 4 * 4) * (3 * 3 * 3)
 
 
 def test_a_module_that_remembers_a_call_is_refused(tmp_path: Path) -> None:
