@@ -4,16 +4,22 @@ Needs no GPU: GPU seeds are compiled for sm_90, and their results compared in Tr
 
     python benchmarks/init_table.py                                # the functions of own_functions.py
     python benchmarks/init_table.py --names attention,sort_rows
-    python benchmarks/init_table.py --kernelbench FOLDER --count 40 --record rows.jsonl
+    python benchmarks/init_table.py --kernelbench FOLDER --each 8 --record rows.jsonl
 
-The last takes problems of a checkout, drawn from the levels 1 to 3, and goes on where a file of rows ends.
+The last takes so many problems of each of the levels 1 to 3 of a checkout, drawn in an order that is always the same,
+and goes on where a file of rows ends. Each function is tried in a fork of one process, which imports torch once.
 With `--program-only` Inductor's program is written, and neither compiled nor compared.
 """
 
 import argparse
+import importlib
 import json
+import multiprocessing
+import os
 import random
 import re
+import resource
+import signal
 import statistics
 import subprocess
 import sys
@@ -21,6 +27,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +37,21 @@ _NUMBER = re.compile(r"\d+")
 
 
 def functions(names: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield label and `--one` arguments of each function of `own_functions.py`, or of those named."""
+    """Yield label and arguments of `one` for each function of `own_functions.py`, or for those named."""
     for name, inputs in re.findall(r'^def (\w+)\(.*\n    """(.*)"""', OWN.read_text(), re.MULTILINE):
         if not names or name in names.split(","):
             yield name, [str(OWN), name, inputs]
 
 
-def problems(checkout: Path, count: int) -> Iterator[tuple[str, list[str]]]:
-    """Yield label and `--one` arguments of problems in a random order that is always the same."""
+def problems(checkout: Path, each: int, count: int) -> Iterator[tuple[str, list[str]]]:
+    """Yield label and arguments of `one` for problems in a random order that is always the same."""
     found = []
     for level in _LEVELS:
         folder = checkout / "KernelBench" / f"level{level}"
         numbered = {int(number[0]): path for path in folder.glob("*.py") if (number := _NUMBER.match(path.name))}
-        found += [(f"{level}/{numbered[place].stem}", [str(numbered[place]), "", ""]) for place in sorted(numbered)]
+        labelled = [(f"{level}/{numbered[place].stem}", [str(numbered[place]), "", ""]) for place in sorted(numbered)]
+        random.Random(level).shuffle(labelled)
+        found += labelled[:each]
     random.Random(0).shuffle(found)
     yield from found[:count]
 
@@ -93,12 +102,43 @@ def one(file: str, name: str, inputs: str, *, written: bool) -> dict[str, Any]:
         return row
 
 
+def in_a_fork(arguments: Sequence[str], *, written: bool, limit_s: float) -> dict[str, Any]:
+    """Return the row of `one` from a process of its own, with the seconds that it and its children computed."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    begin = time.monotonic()
+    forks = multiprocessing.get_context("fork")
+    answers, answer = forks.Pipe(duplex=False)
+
+    def answered() -> None:
+        os.setsid()
+        answer.send(one(*arguments, written=written))
+
+    child = forks.Process(target=answered)
+    child.start()
+    answer.close()
+    try:
+        row = answers.recv() if answers.poll(limit_s) else {"why": f"took more than {limit_s:g} s"}
+    except EOFError:
+        row = {"why": "its process failed"}
+    if child.is_alive():
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid or 0, signal.SIGKILL)
+    child.join()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    computed = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"s": time.monotonic() - begin, "cpu s": computed, **row}
+
+
 def print_level(level: int, rows: Sequence[dict[str, Any]]) -> None:
     """Print the counts of a level of KernelBench."""
     admitted = sum(row.get("accepted") == "yes" for row in rows)
     kinds = Counter(row.get("triton", "-") for row in rows)
-    median = statistics.median(row["s"] for row in rows) if rows else 0.0
-    print(f"level {level}: {len(rows)} tried, {admitted} admitted, GPU seeds {dict(kinds)}, median {median:.0f} s")
+    loops = sum(row.get("cpp") == "loops" for row in rows)
+    median = statistics.median(row["cpu s"] for row in rows) if rows else 0.0
+    print(
+        f"level {level}: {len(rows)} tried, {admitted} admitted, GPU seeds {dict(kinds)}, C++ seeds {loops}, "
+        f"median {median:.0f} s of a core"
+    )
 
 
 def main() -> None:
@@ -106,38 +146,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--names", default="", help="functions of own_functions.py, separated by commas")
     parser.add_argument("--kernelbench", type=Path, help="checkout of KernelBench")
-    parser.add_argument("--count", type=int, default=250, help="problems to draw")
+    parser.add_argument("--each", type=int, default=250, help="problems to draw of each level")
+    parser.add_argument("--count", type=int, default=750, help="problems to try of those")
     parser.add_argument("--record", type=Path, help="file that rows are appended to; its problems are not tried again")
     parser.add_argument("--program-only", action="store_true", help="write Inductor's program, and do not compile it")
     parser.add_argument("--limit-s", type=float, default=300.0, help="longest time of one `init`")
-    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.one:
-        print(json.dumps(one(*arguments.one, written=arguments.program_only)))
-        return
-    chosen = problems(arguments.kernelbench, arguments.count) if arguments.kernelbench else functions(arguments.names)
+    checkout = arguments.kernelbench
+    chosen = problems(checkout, arguments.each, arguments.count) if checkout else functions(arguments.names)
     columns = ("accepted", "cpp", "cpp odd", "triton", "triton odd")
-    print("| function | " + " | ".join(columns) + " | s | why not |\n|" + "--|" * (len(columns) + 3))
+    print("| function | " + " | ".join(columns) + " | s | s of a core | why not |\n|" + "--|" * (len(columns) + 4))
+    importlib.import_module("evokernel.scaffold.project")  # torch, once for all forks
     there = arguments.record.read_text().splitlines() if arguments.record and arguments.record.exists() else []
     rows = [json.loads(line) for line in there]
     tried = {row["function"] for row in rows}
     for label, each in chosen:
         if label in tried:
             continue
-        begin = time.monotonic()
-        argv = [sys.executable, __file__, *["--program-only"] * arguments.program_only, "--one", *each]
-        try:
-            done = subprocess.run(argv, capture_output=True, text=True, timeout=arguments.limit_s, check=False)
-            row = json.loads(done.stdout.splitlines()[-1]) if done.stdout else {"why": done.stderr[-200:]}
-        except subprocess.TimeoutExpired:
-            row = {"why": "took too long"}
-        rows.append({"function": label, "s": time.monotonic() - begin, **row})
+        row = in_a_fork(each, written=arguments.program_only, limit_s=arguments.limit_s)
+        rows.append({"function": label, **row})
         if arguments.record:
             with arguments.record.open("a") as record:
                 record.write(json.dumps(rows[-1]) + "\n")
         why = " ".join(str(row.get("why", "")).split()).replace("|", "/")[:200]
         cells = [str(row.get(column) or "-")[:60] for column in columns]
-        print(f"| {label} | {' | '.join(cells)} | {rows[-1]['s']:.0f} | {why} |", flush=True)
+        print(f"| {label} | {' | '.join(cells)} | {row['s']:.0f} | {row['cpu s']:.0f} | {why} |", flush=True)
     for level in _LEVELS if arguments.kernelbench else ():
         print_level(level, [row for row in rows if row["function"].startswith(f"{level}/")])
     counts = {column: sum(row.get(column, "-") not in ("-", "", "no") for row in rows) for column in columns}

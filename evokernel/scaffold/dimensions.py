@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
 from typing import Any
@@ -21,6 +21,8 @@ _MOST_COMBINED = 9
 """Axes of one extent of which all sets are tried."""
 _MOST_AXES = 24
 """Axes of one extent above which only those of arguments are tried."""
+_MOST_WEIGHTS = 16
+"""Weights of a module above which all of their sizes are constants."""
 _MOST_REMOVED = 6
 """Sizes of which all sets are tried as constants."""
 _BY_RANK = {1: ("N",), 2: ("M", "N"), 3: ("B", "M", "N"), 4: ("B", "C", "H", "W")}
@@ -87,6 +89,18 @@ def derive_layout(subject: UserOperation) -> Layout:
     raise TaskError(f"the outputs of {subject.name} do not follow from the shapes of its inputs")
 
 
+def layout_without(layout: Layout, subject: UserOperation) -> Layout:
+    """Return the layout of an operation that has lost some inputs; found anew where a dimension was one of theirs.
+
+    Raises:
+        TaskError: as `derive_layout`.
+    """
+    if any(name not in subject.inputs for dimension in layout.dimensions for name, _ in dimension.axes):
+        return derive_layout(subject)
+    inputs = {name: shape for name, shape in layout.inputs.items() if name in subject.inputs}
+    return replace(layout, inputs=inputs)
+
+
 def _is_general(
     subject: UserOperation, example: Shapes, found: Sequence[tuple[tuple[Axis, ...], int]], result: Sequence[Any]
 ) -> bool:
@@ -99,7 +113,7 @@ def _is_general(
 def _classes(subject: UserOperation, example: Shapes) -> dict[int, list[Axis]]:
     """Return the axes by extent; those of 1 element are broadcast, and do not vary.
 
-    Where many weights of a deep module share an extent, it is a constant to them: trying takes too long.
+    The sizes of a deep module's weights are constants: its layers fix them, and trying takes too long.
     """
     classes: dict[int, list[Axis]] = {}
     for name, shape in example.items():
@@ -107,8 +121,9 @@ def _classes(subject: UserOperation, example: Shapes) -> dict[int, list[Axis]]:
             if extent > 1:
                 classes.setdefault(extent, []).append((name, axis))
     weights = set(subject.parameters.values())
+    deep = len(weights) > _MOST_WEIGHTS
     return {
-        extent: [axis for axis in axes if len(axes) <= _MOST_AXES or axis[0] not in weights]
+        extent: [axis for axis in axes if axis[0] not in weights or not (deep or len(axes) > _MOST_AXES)]
         for extent, axes in classes.items()
     }
 

@@ -18,7 +18,7 @@ from evokernel.evaluate.bench.admission_conversions import undefined_conversion
 from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
 from evokernel.evaluate.numerics.inputs import draw
 from evokernel.scaffold.config_schema import MODELINE, SCHEMA_FILE, schema_text
-from evokernel.scaffold.dimensions import Layout, derive_layout, shapes_at
+from evokernel.scaffold.dimensions import Layout, derive_layout, layout_without, shapes_at
 from evokernel.scaffold.example_text import parse_inputs
 from evokernel.scaffold.index_bounds import find_bounds
 from evokernel.scaffold.parameter_gradients import useless_apart
@@ -27,7 +27,7 @@ from evokernel.scaffold.seed import OperationTask, Seed, make_seeds
 from evokernel.scaffold.sizes import FIRST, SECOND, NotGeneral, SymbolicSizes
 from evokernel.scaffold.task_text import TaskDraft, task_text, template
 from evokernel.scaffold.trace import Traced, extents, flop_terms, reduction_terms, to_graph, trace
-from evokernel.scaffold.trial import changes_apart, state_apart
+from evokernel.scaffold.trial import changes_apart, counted_flops, state_apart
 from evokernel.scaffold.user_operation import UserOperation, find_subject
 from evokernel.scaffold.workloads import LIMITS, Dims, WorkloadCosts, WorkloadDraft, dims_of, plan_workloads
 from evokernel.source.expressions import evaluate
@@ -139,7 +139,7 @@ def init_project(
     subject = changes_apart(state_apart(find_subject(path, name=name, inputs=inputs, example_inputs=example_inputs)))
     layout, devices = derive_layout(subject), settings.devices
     if (counting := useless_apart(subject, layout)) is not subject:
-        subject, layout = counting, derive_layout(counting)
+        subject, layout = counting, layout_without(layout, counting)
     ranges = find_bounds(subject, layout)
 
     def own(device: str) -> list[Dims]:
@@ -280,8 +280,7 @@ def _analyse(subject: UserOperation, layout: Layout) -> _Analysis:
         first, second = trace(call, shapes, layout.sizes, dtypes=dtypes)
     except NotGeneral as error:
         whole = max(layout.inputs.values(), key=len)
-        text = " * ".join(f"({extent})" for extent in whole)
-        return _Analysis(flops=text, reduction=str(whole[-1]), why=str(error))
+        return _Analysis(flops=_estimate(subject, layout, whole), reduction=str(whole[-1]), why=str(error))
     made = _Analysis(_sum(flop_terms(first), layout.sizes), _longest(reduction_terms(first), layout), extents(first))
     try:
         made.traced = to_graph(first, second, layout.sizes)
@@ -289,6 +288,13 @@ def _analyse(subject: UserOperation, layout: Layout) -> _Analysis:
     except NotGeneral as error:
         made.why = str(error)
     return made
+
+
+def _estimate(subject: UserOperation, layout: Layout, whole: Sequence[str | int]) -> str:
+    """Return the operations that the example takes, in proportion to each dimension, and those of one pass over it."""
+    each = -(-counted_flops(subject) // prod(layout.example.values()))
+    counted = " * ".join([str(each), *layout.example])
+    return f"{counted} + " * bool(each) + " * ".join(f"({extent})" for extent in whole)
 
 
 def _sum(terms: Iterable[tuple[int, tuple[int, ...]]], sizes: SymbolicSizes) -> str:

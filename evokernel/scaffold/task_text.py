@@ -155,12 +155,14 @@ def call_text(subject: UserOperation) -> str:
     """Return the lines that call the operation in `source`. Raises `TaskError` where an argument cannot be spelt."""
 
     def spelt(name: str) -> str:
-        return name if name in subject.inputs else _constant_text(name, subject.constants[name])
+        if name in subject.inputs:
+            return f"{name}.reshape(())" if name in subject.single else name
+        return _constant_text(name, subject.constants[name])
 
     before, given = [], [spelt(name) for name in subject.call_names]
     named = {theirs: spelt(ours) for theirs, ours in subject.keywords.items()}
     if subject.construct:
-        pairs = "".join(f'        "{theirs}": {ours},\n' for theirs, ours in subject.parameters.items())
+        pairs = "".join(f'        "{theirs}": {spelt(ours)},\n' for theirs, ours in subject.parameters.items())
         for name in subject.kept:
             floating = subject.target.get_buffer(name).is_floating_point()
             like = subject.pattern if floating else f"{subject.pattern}.device"

@@ -114,6 +114,8 @@ def flop_terms(first: Any) -> Iterator[tuple[int, tuple[int, ...]]]:
             yield 2, (*out[0], inputs[0][-1])
         elif name == "aten.convolution.default":
             yield 2, (*out[0], *inputs[1][1:])
+        elif name == _RECURRENT:
+            yield 2, (*inputs[0], inputs[1][-1])
         elif _is_float(node):
             yield 1, max([*out, *inputs], key=prod)
 
@@ -127,6 +129,8 @@ def reduction_terms(first: Any) -> Iterator[tuple[int, ...]]:
             yield inputs[0][-1:]
         elif name == "aten.convolution.default":
             yield inputs[1][1:]
+        elif name == _RECURRENT:
+            yield inputs[1][-1:]
         elif name in ("prims.sum.default", "prims.var.default"):
             yield tuple(inputs[0][dim] for dim in node.args[1])
 
@@ -147,6 +151,7 @@ def _is_float(node: Any) -> bool:
     return any(isinstance(item, torch.Tensor) and item.is_floating_point() for item in values)
 
 
+_RECURRENT = "evokernel.recurrence.default"
 _PRODUCTS = ("aten.mm.default", "aten.bmm.default", "aten._int_mm.default")
 _FREE = frozenset(
     f"prims.{name}.default"

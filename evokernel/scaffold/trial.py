@@ -15,8 +15,10 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
 
 from evokernel.errors import TaskError
+from evokernel.scaffold.recurrent_layers import WholeRecurrentLayers
 from evokernel.scaffold.user_operation import UserOperation
 from evokernel.task import DTYPES
 
@@ -36,12 +38,20 @@ class _NoRandomness(TorchDispatchMode):  # type: ignore[misc]
 
 @contextmanager
 def without_data() -> Iterator[None]:
-    """Run torch on shapes alone. Attention runs as two products, which check all of their sizes."""
+    """Run torch on shapes alone.
+
+    Attention runs as two products, which check all of their sizes; recurrent layers take all steps at once.
+    """
     loggers = [(logger, logger.disabled) for logger in map(logging.getLogger, _LOGGERS)]
     for logger, _ in loggers:  # sizes that do not fit are tried on purpose
         logger.disabled = True
     try:
-        with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+        with (
+            FakeTensorMode(allow_non_fake_inputs=True),
+            torch.no_grad(),
+            sdpa_kernel(SDPBackend.MATH),
+            WholeRecurrentLayers(),
+        ):
             yield
     finally:
         for logger, before in loggers:
@@ -129,6 +139,13 @@ def outputs_of(subject: UserOperation, shapes: Mapping[str, tuple[int, ...]]) ->
     for item in flat:
         _check_output(subject.name, item, inputs)
     return flat
+
+
+def counted_flops(subject: UserOperation) -> int:
+    """Return the operations of the products and convolutions at the sizes of the example."""
+    with without_data(), FlopCounterMode(display=False) as counter:
+        subject.call(subject.empty({name: tuple(tensor.shape) for name, tensor in subject.inputs.items()}))
+    return int(counter.get_total_flops())
 
 
 def _reason(error: Exception) -> str:

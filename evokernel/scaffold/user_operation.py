@@ -57,6 +57,8 @@ class UserOperation:
     """Inputs that a call changes; their new values are results, before those that it returns."""
     returned: tuple[int | None, ...] = ()
     """With `in_place`: which of the returned tensors are no such inputs, by place; None for one that comes alone."""
+    single: frozenset[str] = frozenset()
+    """Inputs that have no axes in the operation, and one axis of one element for a kernel."""
 
     @property
     def orders(self) -> dict[str, tuple[int, ...]]:
@@ -90,6 +92,7 @@ class UserOperation:
         return (*(fresh[name] for name in self.in_place), *kept)
 
     def _called(self, inputs: Mapping[str, Any]) -> Any:
+        inputs = {**inputs, **{name: inputs[name].reshape(()) for name in self.single & inputs.keys()}}
         values = {**self.constants, **inputs}
         given = tuple(values[name] for name in self.call_names)
         named = {theirs: values[ours] for theirs, ours in self.keywords.items()}
@@ -158,6 +161,8 @@ def find_subject(
         _check_tensor(value, f"the parameter {theirs}")
     for key, value in tensors.items():
         _check_tensor(value, f"the input {key!r}")
+    single = frozenset(key for key, value in tensors.items() if not value.ndim)
+    tensors |= {key: tensors[key].reshape(1) for key in single}
     return UserOperation(
         path=path.resolve(),
         name=chosen[0],
@@ -169,6 +174,7 @@ def find_subject(
         parameters={theirs: ours for theirs, (ours, _) in weights.items()},
         kept=tuple(key for key, each in target.named_buffers() if not each.is_floating_point()) if construct else (),
         construct=construct,
+        single=single,
     )
 
 
@@ -300,8 +306,8 @@ def _check_tensor(value: torch.Tensor, what: str) -> None:
             f"{what} is {value.dtype}; expected one of {', '.join(DTYPES)}: take another type, and cast it in the "
             "function"
         )
-    if value.ndim == 0 or value.numel() == 0:
-        raise TaskError(f"{what} has shape {tuple(value.shape)}; expected at least one element and one dimension")
+    if value.numel() == 0:
+        raise TaskError(f"{what} has shape {tuple(value.shape)}; expected at least one element")
     if not value.permute(axis_order(value)).is_contiguous():
         raise TaskError(
             f"{what} has steps {value.stride()} for the shape {tuple(value.shape)}: it is padded, or its elements "

@@ -175,6 +175,14 @@ LIBRARY = {
         "B L",
         *_of("x", '"B", 3, "2 * L"', '"B", 3, "L"; "B", 3, "L"'),
     ),
+    "recurrent": (
+        "def reference(x, w, v, **_):\n"
+        "    start = x.new_zeros(1, x.shape[1], 8)\n"
+        "    out, _, cell = torch.lstm(x, (start, start), [w, v], False, 1, 0.0, False, False, False)\n"
+        "    return out, cell[0]",
+        "L B",
+        *_of("x w v", '"L", "B", 6; 32, 6; 32, 8', '"L", "B", 8; "B", 8'),
+    ),
     "sorted": (
         "def reference(x, **_):\n    return x.sort(0, descending=True)[0] * 2",
         "R C",
@@ -189,7 +197,7 @@ LIBRARY = {
     ),
 }
 
-SMALL = {"of volumes": 5, "large windows": 5}
+SMALL = {"of volumes": 5, "large windows": 5, "recurrent": 5}
 """The largest hidden size of those that the interpreter takes minutes for otherwise."""
 
 

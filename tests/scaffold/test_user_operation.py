@@ -10,7 +10,7 @@ from evokernel.scaffold.dimensions import derive_layout
 from evokernel.scaffold.example_text import parse_inputs
 from evokernel.scaffold.parameter_gradients import useless_apart
 from evokernel.scaffold.task_text import call_text
-from evokernel.scaffold.trial import state_apart
+from evokernel.scaffold.trial import counted_flops, state_apart
 from evokernel.scaffold.user_operation import find_subject
 
 
@@ -175,6 +175,41 @@ def test_parameters_that_do_not_count_are_no_inputs(tmp_path: Path) -> None:
     assert "torch.zeros((9,), dtype=x.dtype, device=x.device)" in call_text(found)
     inputs = {name: each.double() for name, each in found.inputs.items()}
     assert torch.allclose(found.call(inputs).detach(), subject.target.double()(inputs["x"]).detach())
+
+
+def test_a_parameter_without_axes_is_an_input_of_one_element(tmp_path: Path) -> None:
+    path = tmp_path / "scaled.py"
+    lines = [
+        "class Scaled(nn.Module):",
+        "    def __init__(self):",
+        "        super().__init__()",
+        "        self.scale = nn.Parameter(torch.tensor(2.0))",
+        "    def forward(self, x):",
+        "        assert self.scale.ndim == 0",
+        "        return x * self.scale",
+    ]
+    path.write_text("\n".join(["import torch", "from torch import nn", *lines]), encoding="utf-8")
+    found = find_subject(path, inputs="x: 8x6")
+    assert derive_layout(found).inputs["scale"] == (1,)
+    assert "scale.reshape(())" in call_text(found)
+    assert torch.equal(found.call({**found.inputs, "scale": torch.tensor([3.0])}), 3 * found.inputs["x"])
+
+
+def test_sizes_of_a_deep_module_belong_to_its_layers(tmp_path: Path) -> None:
+    path = tmp_path / "deep.py"
+    lines = ["def layers():", "    return [nn.Linear(6, 6) for _ in range(9)]", "Deep = nn.Sequential(*layers())"]
+    path.write_text("\n".join(["from torch import nn", *lines]), encoding="utf-8")
+    layout = derive_layout(find_subject(path, name="Deep", inputs="input: 8x6"))
+    assert [dimension.axes for dimension in layout.dimensions] == [(("input", 0),)]
+
+
+def test_products_and_convolutions_are_counted_where_sizes_follow_no_simple_rule(tmp_path: Path) -> None:
+    path = tmp_path / "strided.py"
+    path.write_text(
+        "import torch\ndef f(x, w):\n    return torch.conv2d(x, w, stride=2).sum((2, 3))\n", encoding="utf-8"
+    )
+    found = find_subject(path, inputs="x: 2x3x9x9, w: 5x3x3x3")
+    assert counted_flops(found) == 2 * (2 * 5 * 4 * 4) * (3 * 3 * 3)
 
 
 def test_a_module_that_remembers_a_call_is_refused(tmp_path: Path) -> None:

@@ -6,15 +6,20 @@ from typing import Any
 from unittest import mock
 
 import torch
+import torch._dynamo
 from torch._inductor import lowering
 from torch._inductor.decomposition import select_decomp_table
 from torch._subclasses.fake_impls import op_implementations_dict
 
 from evokernel.scaffold.inductor.convolution import convolution
+from evokernel.scaffold.inductor.recurrence_kernel import recurrence
 from evokernel.scaffold.library_operations import DECOMPOSITIONS, max_pool_1d
+from evokernel.scaffold.recurrent_layers import recurrent_rules
 
 _aten = torch.ops.aten
 _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
+_RECURRENT_KEYS = (_COMPOSITE, torch._C.DispatchKey.Autograd)
+"""Keys of torch's own rules for recurrent layers."""
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
@@ -27,9 +32,25 @@ def own_rules() -> Iterator[None]:
     """Lower convolutions by our rule, and take their shapes from their sizes alone.
 
     The compiler would ask a library for its choice, which fixes the sizes of the weights. Pooling stays a loop,
-    however large its windows are.
+    however large its windows are. A recurrent layer is one kernel, whatever its number of steps.
     """
     operation = _aten.convolution.default
+    with contextlib.ExitStack() as layers:
+        for kind, rule in recurrent_rules(recurrence).items():
+            kernels = getattr(_aten, kind).input.py_kernels
+            layers.enter_context(mock.patch.dict(kernels, dict.fromkeys(_RECURRENT_KEYS, rule)))
+        layers.enter_context(torch._dynamo.config.patch(allow_rnn=True))
+        layers.enter_context(mock.patch.object(torch.nn.RNNBase, "flatten_parameters", _nothing))
+        with _own_lowerings(operation):
+            yield
+
+
+def _nothing(layer: torch.nn.RNNBase) -> None:
+    """Leave the weights of a layer where they are: only a library wants them side by side."""
+
+
+@contextlib.contextmanager
+def _own_lowerings(operation: Any) -> Iterator[None]:
     with (
         mock.patch.dict(lowering.lowerings),
         mock.patch.dict(lowering._maybe_layout_constraints, {operation: None}),

@@ -51,13 +51,15 @@ def write_program(code: InductorCode, signature: Signature, dims: Dims, *, folde
     return f"{import_text(program)}\n\n\n{program}\n"
 
 
-def _kernel_texts(tree: ast.Module) -> dict[str, str]:
-    """Return the texts of the kernels by name: `NAME = async_compile.triton('NAME', '''...''')`."""
+def _kernel_texts(tree: ast.Module) -> dict[str, tuple[str, str]]:
+    """Return function and text of the kernels by name: `NAME = async_compile.triton('FUNCTION', '''...''')`."""
     found = {}
     for node in tree.body:
-        called = node.value if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) else None
-        if called is not None and ast.unparse(called.func) == "async_compile.triton":
-            found[ast.literal_eval(called.args[0])] = ast.literal_eval(called.args[1])
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+            continue
+        if ast.unparse(node.value.func) == "async_compile.triton":
+            function, text = map(ast.literal_eval, node.value.args[:2])
+            found[ast.unparse(node.targets[0])] = (function, text)
     return found
 
 
@@ -76,7 +78,13 @@ class _Host(ast.NodeTransformer):
     """Rewrites the host code of Inductor's program."""
 
     def __init__(
-        self, code: InductorCode, signature: Signature, dims: Dims, *, kernels: Mapping[str, str], folder: Path
+        self,
+        code: InductorCode,
+        signature: Signature,
+        dims: Dims,
+        *,
+        kernels: Mapping[str, tuple[str, str]],
+        folder: Path,
     ) -> None:
         scalars = [scalar.name for scalar in signature.scalars]
         self.used: list[GeneratedKernel] = []
@@ -191,7 +199,8 @@ class _Host(ast.NodeTransformer):
         menu: TemplateSet | None = None
         if name not in self._by_text or name.startswith(_TEMPLATE):
             number, tf32 = len(self.used), self._code.tf32
-            made = GeneratedKernel(name, self._kernels[name], number=number, tf32=tf32, folder=self._folder)
+            function, text = self._kernels[name]
+            made = GeneratedKernel(function, text, number=number, tf32=tf32, folder=self._folder)
             self.used.append(made)
             self._by_text[name] = made
             menu = next(self._menus, None) if name.startswith(_TEMPLATE) else None

@@ -42,7 +42,11 @@ NOT_COMPARED = "Its results were not compared"
 """Begins the remark, in the first lines of a program, that the interpreter could not tell."""
 
 
-def inductor_seed(task_spec: str, *, timeout_s: float = 120.0, compare_s: float = 120.0) -> str:
+_COMPILE_S = 180.0
+"""The longest that compiling a program may take, in s: `init` runs beside anything, and asks once."""
+
+
+def inductor_seed(task_spec: str, *, timeout_s: float = 300.0, compare_s: float = 120.0) -> str:
     """Return a Triton program for a task, as Inductor writes it, with its values to try as tunables.
 
     It is made in a process of its own, with or without a GPU, and holds for all sizes of the task. It compiles for
@@ -105,7 +109,9 @@ def build_for_sm90(
     from evokernel.scaffold.inductor.trace_sizes import check_workloads
 
     try:
-        compiler = local_language(language, (settings or EvaluationConfig()).on("cuda"), device=DeviceLimits())
+        compiler = local_language(
+            language, (settings or EvaluationConfig(compile_timeout_s=_COMPILE_S)).on("cuda"), device=DeviceLimits()
+        )
     except LanguageError as error:
         raise NoInductorSeed(str(error)) from None
     complaint = compiler.static_check(program)
