@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from archive import hidden_checks, inbox, insights, queries, schema, sessions, summary, texts, writing
 from archive import identity as identities
 from archive.calls import Calls
-from archive.database import Database, connect, folder_for, refuse_unfit
+from archive.database import Database, connect, folder_for, refuse_foreign, refuse_unfit
 from archive.file_guard import SUFFIXES, FileGuard, dated
 from archive.identity import RunIdentity
 from archive.journal import InboxEntry, ResultEntry, read_facts, read_results
@@ -343,6 +343,7 @@ def set_aside(path: Path | str) -> Path | None:
 
     Raises:
         StoreLocked: an engine is writing it.
+        StoreCorrupt: it never was a store.
         StoreError: it cannot be moved.
     """
     path = Path(path)
@@ -352,6 +353,7 @@ def set_aside(path: Path | str) -> Path | None:
         return None
     lock = EngineLock(path)
     try:
+        refuse_foreign(path)
         _fold_log(path)
         target = dated(path)
         for suffix in SUFFIXES:  # the file first: a log without its file is refused, a file without its log is not

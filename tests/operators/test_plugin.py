@@ -149,7 +149,9 @@ def test_a_plugin_is_found_beside_the_config_and_from_the_config_in_a_store(tmp_
     (tmp_path / "own_rules.py").write_text(Path(import_module("tests.support.old_plugins").__file__ or "").read_text())
     (tmp_path / "own_wrong.py").write_text("1 / 0\n")
     config = tmp_path / "own.yaml"
-    config.write_text("task: gemm\nbudget: {evaluations: 1}\nislands: [{name: one, operators: {'own_rules:Append': 1}}]")
+    config.write_text(
+        "task: gemm\nbudget: {evaluations: 1}\nislands: [{name: one, operators: {'own_rules:Append': 1}}]"
+    )
     stored = parse_config(yaml.safe_load(dump_config(load_config(config))), "the config in the store")
     assert stored.plugins == str(tmp_path)
     assert make_operators(stored)["own_rules:Append"].parents == 1
