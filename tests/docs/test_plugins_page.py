@@ -34,7 +34,7 @@ def test_the_operator_keeps_its_contract(folder: Path) -> None:
 
 def test_the_config_and_the_choices_make_a_search(folder: Path) -> None:
     settings = yaml.safe_load((folder / "my.yaml").read_text())
-    named = re.findall(r'`islands\[\]\.(\w+): (.*)`', (folder / "my_choices.py").read_text())
+    named = re.findall(r"`islands\[\]\.(\w+): (.*)`", (folder / "my_choices.py").read_text())
     assert {key for key, _ in named} == {"selector", "choose"}
     settings["islands"][0] |= {key: yaml.safe_load(value) for key, value in named}
     settings["islands"].append({"name": "two", "operators": {"tune": 1}})

@@ -144,6 +144,11 @@ def test_lineage_is_a_graph_from_parent_to_child(run: Run, ids: dict[str, str]) 
     assert set(run.lineage(None)) == set(ids.values())
 
 
+def test_an_axis_that_there_is_not_is_refused_with_the_choices(run: Run) -> None:
+    with pytest.raises(StoreError, match="by='day': expected one of evaluations, hours, dollars"):
+        run.plot.fitness(by="day")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("by", ["evaluations", "hours", "dollars"])
 def test_fitness_plot(run: Run, by: str) -> None:
     ax = run.plot.fitness(by=by)  # type: ignore[arg-type]
@@ -235,4 +240,4 @@ def test_without_pandas_it_says_what_to_install(tmp_path: Path, ids: dict[str, s
     program = "import sys; sys.modules['pandas'] = None; from evokernel import open_store; open_store('a.db').frame()"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert "StoreError: this view of a run needs pandas" in done.stderr
-    assert "install evokernel-search[notebook]" in done.stderr
+    assert "pip install -e '.[notebook]'" in done.stderr
