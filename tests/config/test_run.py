@@ -258,3 +258,8 @@ def test_names_that_name_nothing_are_told_at_once_before_anything_starts(path: P
     assert "did you mean 'gemm'?" in text
     assert "operators.tunee: unknown operator 'tunee'" in text
     assert "did you mean 'tune'?" in text
+
+
+def test_an_unknown_key_of_an_override_is_told_as_such(path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"\n  --set islands\.one\.selektor\.kind: .*did you mean 'selector'"):
+        load_config(path, overrides=["islands.one.selektor.kind=rank"])
