@@ -243,10 +243,13 @@ def refuse_foreign(path: Path) -> None:
 
     SQLite itself would take a file of a single byte for an empty database.
     """
-    if not path.is_file():
-        return
-    with path.open("rb") as file:
-        begins = file.read(len(_BEGINNING))
+    try:
+        if not path.is_file():
+            return
+        with path.open("rb") as file:
+            begins = file.read(len(_BEGINNING))
+    except OSError:
+        return  # opening it tells why
     if begins and begins != _BEGINNING:
         raise StoreCorrupt(
             f"{path} is no store: it does not begin as one; it was left as it is: name another file, or restore a "

@@ -351,9 +351,9 @@ def set_aside(path: Path | str) -> Path | None:
         raise StoreError(f"{path} is a folder, and a store is one file: name another")
     if not any(path.with_name(path.name + suffix).exists() for suffix in SUFFIXES):
         return None
+    refuse_foreign(path)
     lock = EngineLock(path)
     try:
-        refuse_foreign(path)
         _fold_log(path)
         target = dated(path)
         for suffix in SUFFIXES:  # the file first: a log without its file is refused, a file without its log is not
