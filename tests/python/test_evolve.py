@@ -106,10 +106,10 @@ def test_a_script_is_not_run_again_and_an_interrupt_gives_the_run_so_far(here: P
 
 
 def test_what_cannot_be_searched_is_said(here: Path) -> None:
-    wrong: dict[str, Any]
-    for wrong, said in (({"thread": 2}, "thread: .*'threads'"), ({"hourz": 1}, "hourz: .*'hours'")):
-        with pytest.raises(ConfigError, match=said):
-            evokernel.evolve(shifted, **wrong)
+    for name, meant in (("thread", "threads"), ("hourz", "hours")):
+        settings: dict[str, Any] = {name: 2}
+        with pytest.raises(ConfigError, match=rf"{name}: .*'{meant}'"):
+            evokernel.evolve(shifted, **settings)
     with pytest.raises(TaskError, match=r"needs an example of x, shift: .*by position behind the function"):
         evokernel.evolve(shifted)
     assert [*here.rglob("*.yaml")] == []
