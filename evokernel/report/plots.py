@@ -9,7 +9,6 @@ from archive.candidate_tables import operators_by_candidate
 from archive.lineage import lineage_graph, main_line
 from archive.progress_axis import By
 from archive.store import Store
-from evokernel.errors import StoreError
 from evokernel.records.candidate import EVERYWHERE
 from evokernel.report import niche_grid
 from evokernel.report.best import find_best
@@ -46,11 +45,8 @@ class Plots:
         """Draw the speed-up of the leader and of every right candidate; wrong ones are marked at the bottom.
 
         The band below the leader reaches to the low end of its 95 % interval, which is its fitness. The line at 1 is
-        the fastest baseline of each workload, the upper one the device's physical limit for the leader. Raises
-        `StoreError` for another `by`.
+        the fastest baseline of each workload, the upper one the device's physical limit for the leader.
         """
-        if by not in _TITLES:
-            raise StoreError(f"by={by!r}: expected one of {', '.join(_TITLES)}")
         frame, curve, ax = candidates_frame(self._store), curve_frame(self._store), _axes(ax)
         for island, rows in frame[frame["speedup"] > 0].groupby("island"):
             label = "handed in" if island == EVERYWHERE else _plain(str(island))

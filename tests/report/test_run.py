@@ -144,11 +144,6 @@ def test_lineage_is_a_graph_from_parent_to_child(run: Run, ids: dict[str, str]) 
     assert set(run.lineage(None)) == set(ids.values())
 
 
-def test_an_axis_that_there_is_not_is_refused_with_the_choices(run: Run) -> None:
-    with pytest.raises(StoreError, match="by='day': expected one of evaluations, hours, dollars"):
-        run.plot.fitness(by="day")  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("by", ["evaluations", "hours", "dollars"])
 def test_fitness_plot(run: Run, by: str) -> None:
     ax = run.plot.fitness(by=by)  # type: ignore[arg-type]
