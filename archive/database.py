@@ -22,6 +22,7 @@ _NAMES = {
 }
 
 
+_BEGINNING = b"SQLite format 3\0"
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """Errors of a damaged file: an error of SQLite whose message quotes what is not UTF-8 comes as the second."""
 
@@ -216,7 +217,7 @@ def refuse_unfit(path: Path) -> bool:
     SQLite removes a log beside an empty or missing file as a left-over; for a store that log holds results.
 
     Raises:
-        StoreCorrupt: the file holds a single byte, which SQLite would take for an empty database.
+        StoreCorrupt: the file was never a store.
         StoreError: the path is a folder, cannot be looked at, or only the log of a store is left.
     """
     try:
@@ -224,8 +225,7 @@ def refuse_unfit(path: Path) -> bool:
         if size is not None and not path.is_file():
             what = "a folder" if path.is_dir() else "no ordinary file"
             raise StoreError(f"{path} is {what}, and a store is one file: name another, for example {path}.db")
-        if size == 1:
-            raise StoreCorrupt(f"{path} is not a store: it holds one byte; it was left as it is: name another file")
+        refuse_foreign(path)
         if not size and _has_log(path):
             state = "is missing" if size is None else "is empty"
             raise StoreError(
@@ -235,6 +235,25 @@ def refuse_unfit(path: Path) -> bool:
     except OSError as error:
         raise StoreError(f"cannot look at {path}: {error.strerror}; check the permissions of its folder") from error
     return size is not None
+
+
+def refuse_foreign(path: Path) -> None:
+    """Raise `StoreCorrupt` for a file that does not begin as SQLite's do; one that is empty or missing may become one.
+
+    SQLite itself would take a file of a single byte for an empty database.
+    """
+    try:
+        if not path.is_file():
+            return
+        with path.open("rb") as file:
+            begins = file.read(len(_BEGINNING))
+    except OSError:
+        return  # opening it tells why
+    if begins and begins != _BEGINNING:
+        raise StoreCorrupt(
+            f"{path} is no store: it does not begin as one; it was left as it is: name another file, or restore a "
+            "backup if it was a store"
+        )
 
 
 def _has_log(path: Path) -> bool:

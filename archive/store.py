@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from archive import hidden_checks, inbox, insights, queries, schema, sessions, summary, texts, writing
 from archive import identity as identities
 from archive.calls import Calls
-from archive.database import Database, connect, folder_for, refuse_unfit
+from archive.database import Database, connect, folder_for, refuse_foreign, refuse_unfit
 from archive.file_guard import SUFFIXES, FileGuard, dated
 from archive.identity import RunIdentity
 from archive.journal import InboxEntry, ResultEntry, read_facts, read_results
@@ -346,6 +346,7 @@ def set_aside(path: Path | str) -> Path | None:
 
     Raises:
         StoreLocked: an engine is writing it.
+        StoreCorrupt: it never was a store.
         StoreError: it cannot be moved.
     """
     path = Path(path)
@@ -353,6 +354,7 @@ def set_aside(path: Path | str) -> Path | None:
         raise StoreError(f"{path} is a folder, and a store is one file: name another")
     if not any(path.with_name(path.name + suffix).exists() for suffix in SUFFIXES):
         return None
+    refuse_foreign(path)
     lock = EngineLock(path)
     try:
         _fold_log(path)

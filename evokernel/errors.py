@@ -109,6 +109,11 @@ def _unavailable(message: str, final: bool) -> ModelsUnavailable:
     return ModelsUnavailable(message, final=final)
 
 
+def install(extra: str) -> str:
+    """Return how to install the packages of an extra, as docs/install.md has it."""
+    return f"pip install -e '.[{extra}]' in the clone (docs/install.md has other ways)"
+
+
 TRY_AGAIN_EXIT = 75
 """Exit code of a search that ended by an error that may pass: EX_TEMPFAIL of sysexits.h."""
 

@@ -3,8 +3,11 @@
 from collections.abc import Collection
 from typing import Any
 
+from evokernel.config.registry import require
 from evokernel.records.fitness import Elite
 from evokernel.records.step import Answer, Context, ContextNeed, OperatorKind, Prompt
+
+_FURTHER_MEMBERS = {OperatorKind.MODEL: ("prompt", "read"), OperatorKind.CROSSOVER: ("suits",)}
 
 
 class PluginOperator:
@@ -16,6 +19,9 @@ class PluginOperator:
     Args:
         operator: an object of the class that a config names.
         name: its name in the config, under which results and exhausted parents are kept.
+
+    Raises:
+        ConfigError: it lacks what its kind needs.
     """
 
     def __init__(self, operator: Any, *, name: str) -> None:
@@ -24,6 +30,7 @@ class PluginOperator:
         kind: Any = getattr(operator, "kind", None)
         self._declared = kind in tuple(OperatorKind)  # an older class may have a `kind` that means something else
         self.kind = OperatorKind(kind) if self._declared else _kind_by_attributes(operator)
+        require(operator, _FURTHER_MEMBERS.get(self.kind, ()), name, "operator")
         self.needs: frozenset[ContextNeed] = frozenset(getattr(operator, "needs", getattr(operator, "wants", ())))
         self.role: str = getattr(operator, "role", "")
         self._operator = operator

@@ -30,7 +30,7 @@ from evokernel.agents.workspace import (
     report_of,
 )
 from evokernel.config.models import ModelConfig
-from evokernel.errors import ConfigError, EvokernelError
+from evokernel.errors import ConfigError, EvokernelError, install
 from evokernel.evaluate.inside.untrusted.agent_program import BEGUN
 from evokernel.evaluate.sandbox.levels import CLEAN_PATH, Sandbox, SandboxLevel, detect_sandbox, in_system
 from evokernel.evaluate.sandbox.run_once import ProcessLimits, VisiblePaths, run_confined
@@ -90,7 +90,7 @@ class AgentTransport:
         if importlib.util.find_spec("mcp") is None:
             raise ConfigError(
                 f"model {config.name!r}: an agent's tools are built with the package mcp, which is not installed: "
-                "pip install 'mcp>=2', or the extra mcp of evokernel-search"
+                f"{install('mcp')}"
             )
         self._sandbox = with_namespaces(config.name, detect_sandbox())
         self._argv, self._reads = _command(config)

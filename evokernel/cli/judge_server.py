@@ -9,7 +9,8 @@ from rich.text import Text
 
 from evokernel.cli.display.tables import sheet
 from evokernel.cli.display.text import DIM, STRONG, WARN, clean, stderr, stdout
-from evokernel.errors import ConfigError
+from evokernel.errors import ConfigError, install
+from evokernel.tasks import task_path
 
 
 @click.command(
@@ -46,11 +47,9 @@ def command(
 
     It is the judge of a search, kept warm. A request brings a batch of sources; its answer brings their evaluations.
     """
+    task_path(task)
     if not all(map(importlib.util.find_spec, ("starlette", "uvicorn"))):
-        raise ConfigError(
-            "this command needs starlette and uvicorn, which are not installed: pip install starlette uvicorn, or "
-            "the extra serve of evokernel-search"
-        )
+        raise ConfigError(f"this command needs starlette and uvicorn, which are not installed: {install('serve')}")
     from evokernel.judging.judge import Judge
     from evokernel.judging.server import BatchServer
 

@@ -11,7 +11,7 @@ import click
 
 from archive.store import Store
 from evokernel.cli.locate import store_argument, store_path
-from evokernel.errors import ConfigError
+from evokernel.errors import ConfigError, install
 
 
 @click.command(
@@ -31,10 +31,7 @@ def command(store: Path | None, print_config: bool) -> None:
             click.echo(client_lines([sys.executable, "-m", "evokernel", "mcp", str(place.absolute())]))
         return
     if importlib.util.find_spec("mcp") is None:
-        raise ConfigError(
-            "the server is built with the package mcp, which is not installed: pip install 'mcp>=2', or the extra mcp "
-            "of evokernel-search"
-        )
+        raise ConfigError(f"the server is built with the package mcp, which is not installed: {install('mcp')}")
     from evokernel.cli.ask import config_of
     from evokernel.mcp.server import make_server
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from evokernel.cli.display.text import DIM, STRONG, WARN, clean, stderr, stdout
 from evokernel.cli.locate import store_path, stores_argument
-from evokernel.errors import ConfigError
+from evokernel.errors import ConfigError, install
 
 
 @click.command(
@@ -32,10 +32,7 @@ def command(stores: tuple[Path, ...], host: str, port: int, show: bool) -> None:
     Several stores get an index.
     """
     if not all(map(importlib.util.find_spec, ("starlette", "uvicorn"))):
-        raise ConfigError(
-            "this command needs starlette and uvicorn, which are not installed: pip install starlette uvicorn, or "
-            "the extra serve of evokernel-search"
-        )
+        raise ConfigError(f"this command needs starlette and uvicorn, which are not installed: {install('serve')}")
     from evokernel.serve.server import Server
     from evokernel.serve.site import ServedStores
 

@@ -24,6 +24,7 @@ _FREE = (
     "replies_from",
     "repairs",
     "plans",
+    "plugins",
     "plans_per_call",
     "hypotheses",
 )

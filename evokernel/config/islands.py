@@ -61,7 +61,8 @@ class IslandConfig(Part):
     name: str
     """Its name, in the store and beside its kernels; no two islands may share one."""
     operators: Mapping[str, Annotated[float, Field(gt=0)]]
-    """Shares by the name of a rule, of a built-in prompt, or of a prompt of your own; they need not sum to 1."""
+    """Shares by the name of a rule, of a built-in prompt, of a prompt of your own, or by `package.module:Class` for an
+    operator of your own (docs/plugins.md); they need not sum to 1."""
     choose: str = "shares"
     """The choice of an operator: `shares`, by its share; `ucb`, by its gain for its cost so far; `pairs`, of operator
     and model together, by their gain for dollars and device time; or `package.module:Class`."""

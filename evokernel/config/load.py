@@ -11,6 +11,7 @@ from evokernel.config.islands import IslandConfig, NicheConfig, SelectorConfig
 from evokernel.config.models import ModelConfig, PriceConfig
 from evokernel.config.notify import NotifyConfig
 from evokernel.config.places import ConfigPlaces, Location, nearest, syntax_problem
+from evokernel.config.registry import look_in
 from evokernel.config.run import BudgetConfig, ConstraintsConfig, EvaluationConfig, MigrationConfig, RunConfig
 from evokernel.errors import ConfigError
 
@@ -49,6 +50,7 @@ def load_config(path: Path, *, overrides: Sequence[str] = (), look_up: LookUp | 
         raise ConfigError(f"{path}: expected a mapping of settings, such as `task: gemm`, got {came}")
     for override in overrides:
         _override(raw, override)
+    look_in(path.resolve().parent / str(raw.get("plugins") or ""))
     places = ConfigPlaces(path, text, [each.partition("=")[0] for each in overrides])
     unknown = look_up(raw, path.resolve().parent) if look_up else ()
     config = parse_config(raw, str(path), places=places, unknown=unknown)
@@ -171,9 +173,17 @@ def _absolute(config: RunConfig, path: Path) -> dict[str, Any]:
         "seed_sources": sources,
         "store": config.store or f"runs/{path.stem}.db",
         **({"models": models} if models else {}),  # where none are named, those of the store count
+        "plugins": str(here / config.plugins) if config.plugins or _names_plugin(config) else "",
         "prompts": str(here / config.prompts) if config.prompts else "",
         "replies_from": tuple(str(here / store) for store in config.replies_from),
     }
+
+
+def _names_plugin(config: RunConfig) -> bool:
+    names = [*config.budget.stoppers, config.topology]
+    for island in config.islands:
+        names += [*island.operators, island.selector.kind, island.choose]
+    return any(":" in name for name in names if isinstance(name, str))
 
 
 def _paths_of(model: ModelConfig, here: Path) -> dict[str, Any]:

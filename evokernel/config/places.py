@@ -36,7 +36,9 @@ class ConfigPlaces:
         said = [{str(part), self._names.get(location[: end + 1])} for end, part in enumerate(location)]
         for key in self._overrides:
             parts = key.split(".")
-            if len(parts) <= len(said) and all(part in words for part, words in zip(parts, said, strict=False)):
+            made = bool(location) and location not in self._marks  # the override has put in what lies around it
+            whole = len(parts) <= len(said) or made
+            if whole and all(part in words for part, words in zip(parts, said, strict=False)):
                 return f"--set {key}"
         while location and location not in self._marks:
             location = location[:-1]

@@ -198,6 +198,9 @@ class RunConfig(Part):
     """Models that operators may ask; without any, prompts wait for `evokernel ask` and `tell`."""
     prompts: str = ""
     """A folder of your own prompts (NAME.md.j2), relative to the config; one with a built-in name replaces that one."""
+    plugins: str = ""
+    """A folder with plug-ins, the modules that `package.module:Class` names, relative to the config; if left out, the
+    config's own folder. Python's path is searched first."""
     prompt_tokens: int = Field(default=16000, ge=1000)
     """The longest prompt, in tokens as estimated; the least useful parts are dropped first."""
     prompt_feedback: Literal["none", "correctness", "times", "profile"] = "profile"

@@ -15,7 +15,7 @@ from evokernel.agents.services import ServiceReference
 from evokernel.config.islands import IslandConfig
 from evokernel.config.load import parse_config
 from evokernel.config.models import ModelConfig
-from evokernel.config.registry import resolve
+from evokernel.config.registry import look_in, make
 from evokernel.config.run import RunConfig
 from evokernel.config.session_budget import SessionBudget
 from evokernel.config.topology import wrong_routes
@@ -247,6 +247,8 @@ def make_operators(config: RunConfig, *, model: LanguageModel | None = None) -> 
     Raises:
         ConfigError: a name is unknown, or a prompt cannot be used.
     """
+    if config.plugins:
+        look_in(Path(config.plugins))
     names = sorted({name for island in config.islands for name in island.operators})
     if all(name in OPERATORS for name in names):
         return {name: OPERATORS[name]() for name in names}
@@ -272,7 +274,7 @@ def make_operators(config: RunConfig, *, model: LanguageModel | None = None) -> 
                 plans=config.plans_per_call,
             )
         else:
-            made[name] = PluginOperator(resolve(name, known, "operator")(), name=name)
+            made[name] = PluginOperator(make(name, known, "operator"), name=name)
     return made
 
 
@@ -312,7 +314,7 @@ def make_topology(config: RunConfig) -> Graph:
     names = [island.name for island in config.islands]
     if not isinstance(config.topology, str):
         return routed(names, config.topology)
-    made = resolve(config.topology, TOPOLOGIES, "topology")(names)
+    made = make(config.topology, TOPOLOGIES, "topology", names)
     try:
         routes = {str(source): [str(target) for target in made[source]] for source in made}
     except TypeError:
@@ -340,13 +342,13 @@ def make_island(config: IslandConfig, operators: Mapping[str, Operator], *, lang
         names = ", ".join(config.operators)
         raise ConfigError(f"island {config.name!r}: {names} cannot work on {language}; give it tune or blend")
     chosen = config.selector
-    selector = resolve(chosen.kind, SELECTORS | WORKLOAD_SELECTORS, "selector")
+    objective = {"objective": chosen.objective} if chosen.objective else {}
     return Island(
         name=config.name,
         operators=shares,
         archive=GridArchive(config.niches.axes),
-        selector=selector(chosen.pressure, **({"objective": chosen.objective} if chosen.objective else {})),
-        chooser=resolve(config.choose, CHOOSERS, "chooser")(),
+        selector=make(chosen.kind, SELECTORS | WORKLOAD_SELECTORS, "selector", chosen.pressure, **objective),
+        chooser=make(config.choose, CHOOSERS, "chooser"),
     )
 
 

@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
+from traceback import extract_tb
 
 from archive.records import NoCandidate
 from evokernel.engine.inbox import AnsweredPrompt
@@ -184,9 +185,10 @@ class ModelGate:
         except ModelError as error:
             return UnusableReply(f"no usable reply: {error}")
         except Exception as error:  # the edge of an operator: a fault of one must not end the search
-            logger.exception("operator %s failed at step %d", operator.name, context.step)
+            logger.info("operator %s failed at step %d", operator.name, context.step, exc_info=True)
             reason = f"{type(error).__name__}: {error}"
-            text = f"operator {operator.name} failed at step {context.step}: {reason}"
+            last = extract_tb(error.__traceback__)[-1]
+            text = f"operator {operator.name} failed at step {context.step}: {reason} ({last.filename}:{last.lineno})"
             self._notify(Notice(text, warning=True, kind=RemarkKind.FAULT, step=context.step))
             return UnusableReply(reason)
 

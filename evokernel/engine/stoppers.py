@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from evokernel.config.registry import resolve
+from evokernel.config.registry import make
 from evokernel.config.run import BudgetConfig
 from evokernel.config.session_budget import RUN_LIMIT, word_for
 from evokernel.protocols import Stopper
@@ -87,5 +87,5 @@ def stopper_from(budget: BudgetConfig) -> FirstOf:
     rules: list[Stopper] = [
         AtLimit(rule, limit, word_for(budget, name)) for name, rule, limit in settings if limit is not None
     ]
-    rules += [resolve(name, {}, "stopper")() for name in budget.stoppers]
+    rules += [make(name, {}, "stopper") for name in budget.stoppers]
     return FirstOf(tuple(rules))

@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ def function_project(function: Callable[..., Any], example_inputs: Sequence[Any]
         folder: the folder of the project's folder.
 
     Raises:
-        TaskError: the function cannot be written down, or does not make a fit task.
+        TaskError: the function or its folder cannot be written, or does not make a fit task.
     """
     # these import torch, which a caller with a task file need not wait for
     from evokernel.scaffold.function_text import own_file, standalone_text
@@ -53,7 +54,7 @@ def function_project(function: Callable[..., Any], example_inputs: Sequence[Any]
     place = folder / f"{name}-{digest}"
     for config in place.glob("*.yaml"):
         return config
-    place.mkdir(parents=True, exist_ok=True)
+    make_folder(place)
     if file is None:
         file = place / f"{name}_source.py"
         file.write_text(text, encoding="utf-8")
@@ -63,6 +64,17 @@ def function_project(function: Callable[..., Any], example_inputs: Sequence[Any]
         config.unlink()  # the next call tries again
         raise TaskError(f"{name} makes no task that could judge kernels: {project.unfit}")
     return config
+
+
+def make_folder(place: Path) -> None:
+    """Make the folder of a project. Raises `TaskError` where nothing can be written there."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        problem = "" if os.access(place, os.W_OK) else "no permission to write there"
+    except OSError as error:
+        problem = str(error.strerror)
+    if problem:
+        raise TaskError(f"cannot make the project {place}: {problem}; name a folder that can be written with folder=")
 
 
 def inputs_text(function: Callable[..., Any], example_inputs: Sequence[Any]) -> str:

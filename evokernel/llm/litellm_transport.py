@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, NoReturn
 
 from evokernel.config.models import ModelConfig
-from evokernel.errors import ConfigError, ModelError
+from evokernel.errors import ConfigError, ModelError, install
 from evokernel.llm.transport import (
     HopelessModel,
     HopelessRequest,
@@ -44,8 +44,8 @@ def load_litellm() -> Any:
         import litellm
     except ImportError as error:
         raise ConfigError(
-            f"models are asked through litellm, which cannot be imported ({error}); install evokernel-search[llm], "
-            "or give models a `replay`"
+            f"models are asked through litellm, which cannot be imported ({error}): {install('llm')}, or "
+            "give models a `replay`"
         ) from None
     litellm.telemetry = False
     litellm.suppress_debug_info = True

@@ -1,7 +1,7 @@
 """`evokernel.evolve`: task, seeds, store and search of a function in one call, from a script or a notebook."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,11 @@ from evokernel.cli.display.live import make_view
 from evokernel.cli.display.tables import best_kernel_tables, put
 from evokernel.cli.display.text import stdout
 from evokernel.config.load import load_config
+from evokernel.config.places import nearest
+from evokernel.config.run import RunConfig
 from evokernel.engine.name_check import unknown_names
 from evokernel.errors import ConfigError
-from evokernel.judging.user_function import PROJECTS, function_project
+from evokernel.judging.user_function import PROJECTS, function_project, make_folder
 from evokernel.python.background_search import BackgroundSearch
 from evokernel.python.run import Run, open_store
 from evokernel.report.best import find_best
@@ -48,10 +50,11 @@ def evolve(
         settings: settings of the config by name, as docs/config.md has them: `threads=2`, `device="cpu"`.
 
     Raises:
-        TaskError: the function makes no fit task; the message says what to do.
+        TaskError: the function makes no fit task, or its folder cannot be written; the message says what to do.
         ConfigError: a setting cannot be used, or no seed is right.
         RunMismatch: the store holds another search.
     """
+    _refuse_unknown(settings)
     config = _config_file(what, example_inputs, folder=Path(folder))
     budget = {name: value for name, value in (("hours", hours), ("evaluations", evaluations)) if value is not None}
     given = settings | ({"budget": budget} if budget else {})
@@ -60,7 +63,6 @@ def evolve(
     if store is None:
         store = loaded.store if str(what).endswith(".yaml") else config.with_suffix(".db")
     path, console = Path(store), stdout()
-    path.parent.mkdir(parents=True, exist_ok=True)
     view = make_view(console, title=f"{loaded.task}, {path}") if progress else None
     reason = BackgroundSearch(loaded, path).follow(view)
     if progress:
@@ -69,6 +71,13 @@ def evolve(
         tables = best_kernel_tables(best, run) if best else [Text("no right kernel was found")]
         put(console, Text(reason), *tables)
     return open_store(path)
+
+
+def _refuse_unknown(settings: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` for a name that no setting has, before a project is made."""
+    known = [*RunConfig.model_fields, "hours", "evaluations", "folder", "progress"]
+    for name in settings.keys() - set(known):
+        raise ConfigError(f"{name}: unknown setting of evolve; {nearest(name, known)}")
 
 
 def _config_file(what: str | Path | Callable[..., Any], example_inputs: tuple[Any, ...], *, folder: Path) -> Path:
@@ -88,6 +97,6 @@ def _task_config(spec: str, *, folder: Path) -> Path:
     config = folder / name / f"{name}.yaml"
     if not config.exists():
         named = json.dumps(str(file)) if spec.endswith(".py") else spec  # in quotes: a path may hold anything
-        config.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(config.parent)
         config.write_text(template("config.yaml.txt", stem=name, task=named, file=file.name), encoding="utf-8")
     return config

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from archive.effort import StepEffort, device_s, step_efforts
 from archive.progress_axis import BYS, ProgressAxis
 from archive.store import Store
-from evokernel.errors import StoreError
+from evokernel.errors import StoreError, install
 from evokernel.records.evaluation import Evaluation
 from evokernel.records.timing import combined_speedup, floor_share
 from evokernel.report.rows import CandidateRow, read_judged
@@ -38,8 +38,8 @@ def needed(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise StoreError(
-            f"this view of a run needs {name.partition('.')[0]}, which cannot be imported ({error}); "
-            "install evokernel-search[notebook]"
+            f"this view of a run needs {name.partition('.')[0]}, which cannot be imported ({error}): "
+            f"{install('notebook')}"
         ) from None
 
 

@@ -80,7 +80,7 @@ class RunStatus:
     """The most frequent mode of results; None without results."""
     spent: SpentBudget
     results: int
-    """Number of judged candidates; also those that a fork copied."""
+    """Number of judged proposals, those that a fork copied included; a candidate proposed twice counts twice."""
     correct: int
     """Number of right ones among `results`."""
     by_status: dict[str, int]

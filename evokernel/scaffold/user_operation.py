@@ -242,10 +242,13 @@ def _example(
             values[key] = found
     if missing:
         example = ", ".join(f"{key}: 1024x1024" for key in missing)
-        raise TaskError(
-            f'{name} needs an example of {", ".join(missing)}: pass --inputs "{example}" with the shapes you use, or '
-            "define get_inputs() in the file that returns them as a list"
+        advice = (
+            f'pass --inputs "{example}" with the shapes you use, or define get_inputs() in the file that returns them '
+            "as a list"
+            if given_inputs is None
+            else f"pass one by position behind the function, for example ({name}, torch.randn(1024, 1024))"
         )
+        raise TaskError(f"{name} needs an example of {', '.join(missing)}: {advice}")
     return values
 
 

@@ -32,6 +32,10 @@ def task_path(spec: str) -> Path:
     path = Path(spec)
     if path.suffix == ".py" and path.is_file():
         return path.resolve()
+    if path.suffix == ".py":
+        near = get_close_matches(path.name, [each.name for each in path.parent.glob("*.py")], n=1)
+        hint = f"; did you mean {str(path.with_name(near[0]))!r}?" if near else ""
+        raise TaskError(f"there is no task file {spec!r}{hint}")
     known = ", ".join(builtin_tasks())
     near = get_close_matches(spec, builtin_tasks(), n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""

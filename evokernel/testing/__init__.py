@@ -2,10 +2,17 @@
 
 A contract is a class of tests for pytest, `ArchiveContract`, `EvaluatorContract`, `LanguageContract`,
 `LanguageModelContract` or `OperatorContract`: inherit from it, and override the fixtures that raise. The program
-imports nothing of this package; `pip install evokernel-search[testing]` brings what it needs.
+imports nothing of this package; the extra `testing` brings what it needs.
 """
 
-import pytest
+from evokernel.errors import install
+
+try:
+    import pytest
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"evokernel.testing needs pytest, which is not installed: {install('testing')}", name=error.name
+    ) from None
 
 CONTRACTS = ("archive", "evaluator", "language", "model", "operator")
 """Modules, each with the contract of its name."""

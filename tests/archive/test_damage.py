@@ -189,7 +189,7 @@ def test_a_damaged_file_is_refused(path, damage, write):
             "middle": data[:8192] + b"\xff" * (len(data) - 8192),
         }[damage]
     )
-    with pytest.raises(StoreCorrupt, match="--fresh"):
+    with pytest.raises(StoreCorrupt, match="is no store" if damage in ("garbage", "header") else "--fresh"):
         Store.open(path, write=write)
 
 

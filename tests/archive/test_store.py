@@ -265,10 +265,10 @@ def test_set_aside_moves_the_file_with_its_log(path):
         assert target is not None
         with Store.open(target, write=False) as store:
             assert len(list(store.facts())) == 1
-    path.write_bytes(b"rubbish that is no database" * 100)
+    path.write_bytes(b"SQLite format 3\0 and rubbish" * 100)
     with pytest.raises(StoreCorrupt, match="--fresh"):
         Store.open(path, write=True)
-    assert set_aside(path).read_bytes().startswith(b"rubbish")
+    assert set_aside(path).read_bytes().endswith(b"rubbish")
 
 
 @pytest.mark.parametrize(

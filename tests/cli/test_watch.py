@@ -113,7 +113,7 @@ def test_a_file_that_cannot_be_read_is_tried_again(tmp_path: Path, hand: Hand) -
     assert following.look().state == "stopped"  # once is no reason to worry anybody
     look = following.look()
     assert (look.state, look.snapshot.results) == ("unreadable", 0)
-    assert "damaged" in said(look)[-1]
+    assert "is no store" in said(look)[-1]
     path.write_bytes(sound)
     assert following.look().state == "unreadable"  # not at every look: opening a file reads all of it
     hand.now_s += 10

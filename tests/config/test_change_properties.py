@@ -46,6 +46,7 @@ FREE: list[Change] = [
     (("plans_per_call",), 3),
     (("hypotheses",), True),
     (("plans",), "floor"),
+    (("plugins",), "/plugins"),
     (("replies_from",), ["/old.db"]),
     (("repairs",), 1),
     (("islands", 0, "operators"), {"tune": 3, "graft": 1}),

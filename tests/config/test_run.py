@@ -90,6 +90,11 @@ def test_bad_overrides_are_config_errors(path: Path, text: str) -> None:
         load_config(path, overrides=[text])
 
 
+def test_an_unknown_key_of_an_override_is_told_as_such(path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"\n  --set islands\.one\.selektor\.kind: .*did you mean 'selector'"):
+        load_config(path, overrides=["islands.one.selektor.kind=rank"])
+
+
 def test_paths_are_relative_to_the_config(path: Path) -> None:
     path.write_text(PLAIN.replace("task: gemm", "task: my_task.py\nseed_sources: [a.cpp]"))
     config = load_config(path)

@@ -77,9 +77,9 @@ def a_log_beside_an_emptied_store(path: Path) -> None:
 STRANGE = [
     (a_folder, "is a folder, and a store is one file"),
     (a_pipe, "is no ordinary file, and a store is one file"),
-    (a_text, "is damaged or is not a store"),
+    (a_text, "is no store: it does not begin as one"),
     (something_short, "is damaged or is not a store"),
-    (one_byte, "is not a store: it holds one byte"),
+    (one_byte, "is no store: it does not begin as one"),
     (another_database, "is a database, but not a store of evokernel; it was left as it is"),
     (half_a_store, "is damaged"),
     (a_log_without_its_store, "is missing, but run.db-wal beside it is not, and holds results"),
@@ -112,7 +112,7 @@ def test_a_search_is_refused_in_words(path: Path, config: Path, make: Callable[[
 
 
 @pytest.mark.parametrize(
-    "make", [a_text, one_byte, half_a_store, a_log_without_its_store, a_log_beside_an_emptied_store]
+    "make", [something_short, half_a_store, a_log_without_its_store, a_log_beside_an_emptied_store]
 )
 def test_a_fresh_start_moves_it_aside_whole(path: Path, make: Callable[[Path], None]) -> None:
     make(path)
@@ -125,11 +125,18 @@ def test_a_fresh_start_moves_it_aside_whole(path: Path, make: Callable[[Path], N
         assert store.last_seq() == 0
 
 
-def test_a_fresh_start_does_not_move_a_folder(path: Path) -> None:
-    a_folder(path)
-    with pytest.raises(StoreError, match="is a folder"):
+@pytest.mark.parametrize(
+    ("make", "expected"), [(a_folder, "is a folder"), (a_text, "is no store"), (one_byte, "is no store")]
+)
+def test_a_fresh_start_does_not_move_what_never_was_a_store(
+    path: Path, make: Callable[[Path], None], expected: str
+) -> None:
+    make(path)
+    before = contents(path.parent)
+    with pytest.raises(StoreError, match=expected):
         set_aside(path)
-    assert (path / "precious.txt").read_text() == "mine"
+    assert contents(path.parent) == before
+    assert [*path.parent.iterdir()] == [path]
 
 
 @pytest.mark.slow

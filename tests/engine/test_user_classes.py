@@ -1,6 +1,7 @@
 """Classes of a user's own in a config: what chooses operators, and what ends a search."""
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,9 +12,10 @@ from archive.store import Store
 from evokernel.config.run import BudgetConfig
 from evokernel.engine.stoppers import stopper_from
 from evokernel.errors import ConfigError
+from evokernel.protocols import Operator
 from evokernel.records.run import Progress
-from evokernel.records.step import OperatorRecord
-from tests.support.engine import toy_config, toy_search
+from evokernel.records.step import Context, Draft, OperatorKind, OperatorRecord
+from tests.support.engine import Heard, toy_config, toy_search
 from tests.support.fakes import InstantEvaluator
 
 
@@ -32,6 +34,26 @@ class FastEnough:
 
     def remaining(self, progress: Progress) -> float | None:
         return None
+
+
+class Broken(Operator):
+    """Has a fault."""
+
+    name, parents, kind = "broken", 1, OperatorKind.RULE
+
+    async def propose(self, context: Context) -> Draft | None:
+        raise ValueError("no such loop")
+
+
+def test_an_operator_that_raises_is_told_once_with_its_place(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    config = toy_config(islands=[{"name": "one", "operators": {f"{__name__}:Broken": 0.5, "tune": 0.5}}])
+    heard = Heard()
+    with Store.open(tmp_path / "toy.db", write=True) as store:
+        asyncio.run(toy_search(store, config, InstantEvaluator(), heard=heard).run())
+    told = [note for note in heard.notes if "Broken failed" in note]
+    assert told
+    assert all("ValueError: no such loop" in note and f"({__file__}:" in note for note in told)
+    assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
 
 
 def test_a_chooser_of_a_users_own_orders_the_operators(tmp_path: Path) -> None:

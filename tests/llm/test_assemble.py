@@ -138,7 +138,7 @@ def test_recordings_need_no_litellm_and_models_say_what_to_install(tmp_path: Pat
     path = recording(tmp_path)["replay"]
     done = subprocess.run([sys.executable, "-c", WITHOUT_LITELLM, path], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "install evokernel-search[llm]" in done.stdout
+    assert "pip install -e '.[llm]'" in done.stdout
 
 
 def test_one_file_imports_litellm() -> None:

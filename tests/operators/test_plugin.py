@@ -5,10 +5,14 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+import yaml
 
 from archive.journal import EmptyStep, ResultEntry
 from archive.store import Store
+from evokernel.config.load import load_config, parse_config
+from evokernel.config.run import dump_config
 from evokernel.engine.assemble import make_island, make_operators
+from evokernel.errors import ConfigError
 from evokernel.protocols import Crossover, ModelOperator, Operator, asks_model, is_crossover
 from evokernel.records.llm import Message
 from evokernel.records.step import Answer, Context, ContextNeed, Draft, OperatorKind, Prompt, UnusableReply
@@ -40,6 +44,22 @@ class Today:
 class OnlyTriton(Today):
     def supports(self, language: str) -> bool:
         return language == "triton"
+
+
+class NotAnOperator:
+    """Has nothing that an operator has."""
+
+
+class NotAModelOperator:
+    parents, kind = 1, OperatorKind.MODEL
+
+    async def propose(self, context: Context) -> Draft | None:
+        return None
+
+
+class Raises:
+    def __init__(self) -> None:
+        raise FileNotFoundError("no weights")
 
 
 def plugin(name: str) -> Operator:
@@ -108,3 +128,34 @@ def test_an_island_leaves_a_plugin_out_that_does_not_support_its_language() -> N
     operators = {name: plugin(name), "tune": Tune()}
     assert make_island(island, operators, language="cpp").operators == {"tune": 2.0}
     assert make_island(island, operators, language="triton").operators == {name: 1.0, "tune": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("NotAnOperator", "is no operator: it lacks parents, propose; docs/plugins.md"),
+        ("NotAModelOperator", "is no operator: it lacks prompt, read; docs/plugins.md"),
+        ("Raises", "cannot be made: FileNotFoundError: no weights"),
+    ],
+)
+def test_a_class_that_cannot_be_an_operator_is_refused_in_one_line(name: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        plugin(f"{__name__}:{name}")
+    assert str(caught.value).startswith(f"operator '{__name__}:{name}' {said}")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_plugin_is_found_beside_the_config_and_from_the_config_in_a_store(tmp_path: Path) -> None:
+    (tmp_path / "own_rules.py").write_text(Path(import_module("tests.support.old_plugins").__file__ or "").read_text())
+    (tmp_path / "own_wrong.py").write_text("1 / 0\n")
+    config = tmp_path / "own.yaml"
+    config.write_text(
+        "task: gemm\nbudget: {evaluations: 1}\nislands: [{name: one, operators: {'own_rules:Append': 1}}]"
+    )
+    stored = parse_config(yaml.safe_load(dump_config(load_config(config))), "the config in the store")
+    assert stored.plugins == str(tmp_path)
+    assert make_operators(stored)["own_rules:Append"].parents == 1
+    with pytest.raises(ConfigError, match=rf"No module named 'own_ruler'; looked in .*{tmp_path}.*PYTHONPATH"):
+        plugin("own_ruler:Append")
+    with pytest.raises(ConfigError, match="'own_wrong:Append' cannot be imported: ZeroDivisionError"):
+        plugin("own_wrong:Append")

@@ -14,7 +14,7 @@ import torch
 
 import evokernel
 from evokernel.engine.search_session import UNBEATEN
-from evokernel.errors import ConfigError, EvokernelError, RunMismatch
+from evokernel.errors import ConfigError, EvokernelError, RunMismatch, TaskError
 from tests.judging.conftest import QUICK, TASK
 
 pytestmark = pytest.mark.heavy
@@ -106,8 +106,16 @@ def test_a_script_is_not_run_again_and_an_interrupt_gives_the_run_so_far(here: P
 
 
 def test_what_cannot_be_searched_is_said(here: Path) -> None:
-    with pytest.raises(ConfigError, match=r"thread: unknown key .*did you mean 'threads'"):
-        evokernel.evolve(TASK, thread=2)
+    for name, meant in (("thread", "threads"), ("hourz", "hours")):
+        settings: dict[str, Any] = {name: 2}
+        with pytest.raises(ConfigError, match=rf"{name}: .*'{meant}'"):
+            evokernel.evolve(shifted, **settings)
+    with pytest.raises(TaskError, match=r"needs an example of x, shift: .*by position behind the function"):
+        evokernel.evolve(shifted)
+    assert [*here.rglob("*.yaml")] == []
+    (here / "file").write_text("")
+    with pytest.raises(TaskError, match=r"cannot make the project file/small_task: .*folder="):
+        evokernel.evolve(TASK, folder="file")
     with pytest.raises(ConfigError, match="example inputs belong to a function"):
         evokernel.evolve("gemm", 3)
     with pytest.raises(ConfigError, match=r"there is no config nothing\.yaml"):

@@ -56,7 +56,7 @@ def test_bad_input_is_a_message(project: Path, configs: list[str], call: Call) -
         (("add", "one.yaml", "--until", "2020-01-01"), "has passed"),
         (("pause", "1"), "there is no entry 1"),
         (("list", "--queue", "none.sqlite"), "there is no queue at none.sqlite"),
-        (("list", "--queue", "bad.yaml"), "is damaged or is not a store"),
+        (("list", "--queue", "bad.yaml"), "is no store: it does not begin as one"),
     ):
         result = call("queue", *arguments)
         assert result.exit_code == 2, arguments

@@ -284,4 +284,4 @@ def test_without_pandas_it_says_what_to_install(tmp_path: Path, ids: dict[str, s
     program = "import sys; sys.modules['pandas'] = None; from evokernel import open_store; open_store('a.db').frame()"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert "StoreError: this view of a run needs pandas" in done.stderr
-    assert "install evokernel-search[notebook]" in done.stderr
+    assert "pip install -e '.[notebook]'" in done.stderr

@@ -117,7 +117,7 @@ def test_what_cannot_be_read_is_said_and_read_when_it_can(tmp_path: Path, watche
     path = tmp_path / "a.db"
     path.write_bytes(b"no store at all" * 1000)
     feed = watcher.feed(path)
-    watcher.until(lambda: "damaged" in feed.state.problem)
+    watcher.until(lambda: "is no store" in feed.state.problem)
     fill_store(tmp_path / "good.db")
     (tmp_path / "good.db").replace(path)
     watcher.until(lambda: (feed.state.problem, results(feed)) == ("", 4))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from evokernel.errors import TaskError
 from evokernel.evaluate.bench.admission import admit
 from evokernel.evaluate.numerics.canary import draw_poison, poison_like
 from evokernel.evaluate.numerics.correctness import judge_output
@@ -225,3 +226,11 @@ def test_the_hash_of_a_task_covers_the_modules_of_its_folder(line: str, counts: 
             changed.add(name)
         (tmp_path / name).write_text(text, encoding="utf-8")
     assert changed == counts
+
+
+def test_a_task_file_that_is_not_there_is_told_with_its_neighbour(tmp_path: Path) -> None:
+    (tmp_path / "bias_swiglu_task.py").write_text("")
+    with pytest.raises(TaskError, match=r"there is no task file '.*tsk\.py'; did you mean '.*/bias_swiglu_task\.py'"):
+        task_path(str(tmp_path / "bias_swiglu_tsk.py"))
+    with pytest.raises(TaskError, match=r"there is no task file 'far/away\.py'$"):
+        task_path("far/away.py")

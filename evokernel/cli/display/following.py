@@ -12,9 +12,10 @@ from archive.activity import last_fact_at, last_heard, last_stop
 from archive.follower import FollowedResult, LeadingEvaluation, RunFollower
 from archive.store import Store
 from evokernel.cli.display.snapshot import NOTHING, Snapshot, snapshot_of
+from evokernel.config.registry import look_in
 from evokernel.config.run import BudgetConfig
 from evokernel.engine.stoppers import stopper_from
-from evokernel.errors import StoreError
+from evokernel.errors import ConfigError, StoreError
 from evokernel.protocols import Stopper
 from evokernel.records.events import Notice
 from evokernel.report.status import SILENT_S, RunState, run_state
@@ -74,14 +75,17 @@ class _Opened:
         )
 
     def _rules(self) -> Stopper | None:
-        """Return the stopper of the latest session; None where this release cannot read its budget."""
+        """Return the stopper of the latest session; None where its budget cannot be read or a plug-in not be found."""
         text = self.store.meta("config")
         if text != self._config:
             self._config = text
-            budget = (yaml.safe_load(text or "") or {}).get("budget")
+            settings = yaml.safe_load(text or "") or {}
+            budget, plugins = settings.get("budget"), settings.get("plugins")
+            if plugins:
+                look_in(Path(plugins))
             try:
                 self._stopper = stopper_from(BudgetConfig.model_validate(budget)) if budget else None
-            except ValueError:
+            except (ValueError, ConfigError):
                 self._stopper = None
         return self._stopper
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from evokernel.errors import ConfigError
+from evokernel.errors import ConfigError, install
 
 _KNOCK_S = 10.0
 
@@ -18,7 +18,7 @@ def connect(address: str) -> Any:
     try:
         import ray
     except ImportError:
-        raise ConfigError("hosts: ray needs Ray: install evokernel-search[ray] on every node") from None
+        raise ConfigError(f"hosts: ray needs Ray on every node: {install('ray')}") from None
     if not ray.is_initialized():
         _knock(address)
         before = signal.getsignal(signal.SIGTERM)

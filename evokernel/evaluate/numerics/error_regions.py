@@ -35,8 +35,7 @@ def describe(wrong: Array, *, hidden: bool, error: Array | None = None) -> Error
     if count == 1:
         place = "" if hidden else f" (row {_first(rows)}, column {_first(columns)})"
         return ErrorPattern(f"a single element{place} is", share, False)
-    coarse = "under 1 %" if share < 0.01 else f"at most {10 * math.ceil(10 * share)} %"
-    percent = coarse if hidden else f"{100 * share:.2g} %"
+    percent = _percent(share, hidden=hidden)
     box = int(rows.sum()) * int(columns.sum())  # the crossings of all rows and columns that have a wrong element
     if 2 * count >= box and box < size:
         parts = [_along(columns, "column" if mask.shape[0] > 1 else "element", hidden), _along(rows, "row", hidden)]
@@ -47,6 +46,16 @@ def describe(wrong: Array, *, hidden: bool, error: Array | None = None) -> Error
     if tile is not None:
         return ErrorPattern(f"{percent} of the elements (whole tiles of {tile}x{tile}) are", share, False)
     return ErrorPattern(f"{percent} of the elements{growth or ' (scattered over the output)'} are", share, share > 0.05)
+
+
+def _percent(share: float, *, hidden: bool) -> str:
+    """Return a share of less than 1 in words, for a hidden shape to one tenth."""
+    least = 0.9 if hidden else 0.99
+    if share > least:
+        return f"more than {100 * least:.0f} %"
+    if not hidden:
+        return f"{100 * share:.2g} %"
+    return "under 1 %" if share < 0.01 else f"at most {10 * math.ceil(10 * share)} %"
 
 
 def _along(bad: Array, noun: str, hidden: bool) -> str:

@@ -46,3 +46,10 @@ def test_a_single_number_is_described():
 def test_growth_along_the_columns_is_named():
     error = torch.arange(96.0).expand(64, 96)
     assert "growing index" in describe(torch.ones(64, 96, dtype=torch.bool), hidden=False, error=error).text
+
+
+def test_nearly_every_element_is_told_as_such() -> None:
+    mask = torch.ones(400, dtype=torch.bool)
+    mask[123] = False
+    assert describe(mask, hidden=True).text.startswith("more than 90 % of the elements")
+    assert describe(mask, hidden=False).text.startswith("more than 99 % of the elements")
