@@ -101,6 +101,23 @@ def layout_without(layout: Layout, subject: UserOperation) -> Layout:
     return replace(layout, inputs=inputs)
 
 
+def in_steps_of_two(subject: UserOperation, layout: Layout) -> Iterator[Layout]:
+    """Yield the layout once for each dimension that is even in the example, with twice its unit.
+
+    Raises:
+        TaskError: as `derive_layout`.
+    """
+    example = {name: tuple(tensor.shape) for name, tensor in subject.inputs.items()}
+    result = outputs_of(subject, example)
+    for place, each in enumerate(layout.dimensions[:_MOST_REMOVED]):
+        if each.example % 2 == 0:
+            halved = replace(each, unit=2 * each.unit, example=each.example // 2)
+            with suppress(NotGeneral):
+                yield _layout(
+                    subject, example, (*layout.dimensions[:place], halved, *layout.dimensions[place + 1 :]), result
+                )
+
+
 def _is_general(
     subject: UserOperation, example: Shapes, found: Sequence[tuple[tuple[Axis, ...], int]], result: Sequence[Any]
 ) -> bool:

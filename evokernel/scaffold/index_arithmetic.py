@@ -134,8 +134,10 @@ def _slice(node: Node, index: Index, sizes: SymbolicSizes) -> Index:
     assert isinstance(dim, int)
     assert isinstance(start, int)
     inner = value_of(index[dim], sizes)
-    first = sizes.text(start)
-    moved = inner if start == 0 else first if inner == "0" else f"({inner} + {first})"
+    first = sizes.text(abs(start))
+    back = f"({first})" if " + " in first or " - " in first else first
+    moved = inner if start == 0 else f"({inner} - {back})" if start < 0 else f"({inner} + {first})"
+    moved = first if inner == "0" and start > 0 else moved
     moved = moved if moved.isalnum() or moved.startswith("(") else f"({moved})"
     return (*index[:dim], ((moved, node.args[0].shape[dim]),), *index[dim + 1 :])
 

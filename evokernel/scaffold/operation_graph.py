@@ -23,9 +23,10 @@ TRANSCENDENTAL = frozenset({
 class Node:
     """One value. Nodes are interned by `OperationGraph`, so equal values are one object.
 
-    `attrs` by operation: input (name,), number (C++ text,), iota (start, step), broadcast (dims of the argument in the
-    result), transpose (permutation), squeeze (dims,), collapse (first, last), split (dim,), slice (dim, start),
-    window (dim, stride, dilation, padding, transposed), inside (the last four, extent), reductions (dims,).
+    `attrs` by operation: input (name,), number (C++ text,), iota (start, step), broadcast (dims of the argument in
+    the result), transpose (permutation), squeeze (dims,), collapse (first, last), split (dim,), slice (dim, start,
+    below 0 where the result begins earlier), window (dim, stride, dilation, padding, transposed), inside (the last
+    four, extent), reductions (dims,).
     """
 
     op: str

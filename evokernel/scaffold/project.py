@@ -1,7 +1,6 @@
 """Files of a new project: the task, kernels to start from and a config that runs as it is."""
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -21,13 +20,12 @@ from evokernel.scaffold.config_schema import MODELINE, SCHEMA_FILE, schema_text
 from evokernel.scaffold.dimensions import Layout, derive_layout, layout_without, shapes_at
 from evokernel.scaffold.example_text import parse_inputs
 from evokernel.scaffold.index_bounds import find_bounds
+from evokernel.scaffold.operation_analysis import OperationAnalysis, analyse
 from evokernel.scaffold.parameter_gradients import useless_apart
 from evokernel.scaffold.project_precision import project_precision, tensor_dtypes
 from evokernel.scaffold.seed import OperationTask, Seed, make_seeds
-from evokernel.scaffold.sizes import FIRST, SECOND, NotGeneral, SymbolicSizes
 from evokernel.scaffold.task_text import TaskDraft, task_text, template
-from evokernel.scaffold.trace import Traced, extents, flop_terms, reduction_terms, to_graph, trace
-from evokernel.scaffold.trial import changes_apart, counted_flops, state_apart
+from evokernel.scaffold.trial import changes_apart, state_apart
 from evokernel.scaffold.user_operation import UserOperation, find_subject
 from evokernel.scaffold.workloads import LIMITS, Dims, WorkloadCosts, WorkloadDraft, dims_of, plan_workloads
 from evokernel.source.expressions import evaluate
@@ -102,17 +100,6 @@ class ProjectSettings:
 _DEFAULT = ProjectSettings()
 
 
-@dataclass
-class _Analysis:
-    flops: str
-    reduction: str
-    largest: tuple[tuple[int, ...], ...] = ()
-    """Shapes of the trace."""
-    exact: bool = False
-    traced: Traced | None = None
-    why: str = ""
-
-
 def init_project(
     path: Path,
     *,
@@ -140,6 +127,9 @@ def init_project(
     layout, devices = derive_layout(subject), settings.devices
     if (counting := useless_apart(subject, layout)) is not subject:
         subject, layout = counting, layout_without(layout, counting)
+    floats = project_precision(subject, layout, devices, cpu_dtype=settings.cpu_dtype)
+    plain = subject.with_floats(floats.on.get("cpu") or floats.signature) if floats.changes else subject
+    layout, analysis = analyse(plain, layout)
     ranges = find_bounds(subject, layout)
 
     def own(device: str) -> list[Dims]:
@@ -147,9 +137,6 @@ def init_project(
         shapes = [*(shapes for shapes, _ in settings.called[1:]), *map(_shapes, texts)]
         return [layout.example, *(dims_of(layout, each) for each in shapes)]
 
-    floats = project_precision(subject, layout, devices, cpu_dtype=settings.cpu_dtype)
-    plain = subject.with_floats(floats.on.get("cpu") or floats.signature) if floats.changes else subject
-    analysis = _analyse(plain, layout)
     stem = settings.stem or stem_of(subject)
     languages = ["cpp" if device == "cpu" else settings.gpu_language for device in devices]
     files = {language: out / f"{stem}{_ENDS[language]}" for language in languages}
@@ -253,70 +240,7 @@ def stem_of(subject: UserOperation) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|\W", "_", name).lower()
 
 
-# ---------------------------------------------------------------------------------------------------- what it computes
-
-
-def _analyse(subject: UserOperation, layout: Layout) -> _Analysis:
-    units = {dimension.axes: dimension.unit for dimension in layout.dimensions}
-    pairs = {name: (list(tensor.shape), list(tensor.shape)) for name, tensor in subject.inputs.items()}
-    for place, dimension in enumerate(layout.dimensions):
-        for name, axis in dimension.axes:
-            pairs[name][0][axis] = units[dimension.axes] * FIRST[place]
-            pairs[name][1][axis] = units[dimension.axes] * SECOND[place]
-    # traced as the inputs lie in memory, so that a plain kernel finds every element
-    orders = {name: subject.orders.get(name, tuple(range(tensor.ndim))) for name, tensor in subject.inputs.items()}
-
-    def lying(name: str, shape: list[int]) -> tuple[int, ...]:
-        return tuple(shape[axis] for axis in orders[name])
-
-    shapes = {name: (lying(name, first), lying(name, second)) for name, (first, second) in pairs.items()}
-
-    def call(inputs: dict[str, Any]) -> Any:
-        back = {name: [order.index(axis) for axis in range(len(order))] for name, order in subject.orders.items()}
-        return subject.call({name: each.permute(back[name]) if name in back else each for name, each in inputs.items()})
-
-    try:
-        dtypes = {name: tensor.dtype for name, tensor in subject.inputs.items()}
-        first, second = trace(call, shapes, layout.sizes, dtypes=dtypes)
-    except NotGeneral as error:
-        whole = max(layout.inputs.values(), key=len)
-        return _Analysis(flops=_estimate(subject, layout, whole), reduction=str(whole[-1]), why=str(error))
-    made = _Analysis(_sum(flop_terms(first), layout.sizes), _longest(reduction_terms(first), layout), extents(first))
-    try:
-        made.traced = to_graph(first, second, layout.sizes)
-        made.exact = made.traced.exact_on_integers
-    except NotGeneral as error:
-        made.why = str(error)
-    return made
-
-
-def _estimate(subject: UserOperation, layout: Layout, whole: Sequence[str | int]) -> str:
-    """Return the operations that the example takes, in proportion to each dimension, and those of one pass over it."""
-    each = -(-counted_flops(subject) // prod(layout.example.values()))
-    counted = " * ".join([str(each), *layout.example])
-    return f"{counted} + " * bool(each) + " * ".join(f"({extent})" for extent in whole)
-
-
-def _sum(terms: Iterable[tuple[int, tuple[int, ...]]], sizes: SymbolicSizes) -> str:
-    """Return the sum of products as an expression, the longest first."""
-    total: Counter[tuple[str, ...]] = Counter()
-    for count, each in terms:
-        number, names = sizes.terms(each)
-        total[names] += count * number
-    ordered = sorted(total.items(), key=lambda item: (-len(item[0]), item[0]))
-    parts = [" * ".join([*([str(number)] if number != 1 or not names else []), *names]) for names, number in ordered]
-    return " + ".join(parts) or "1"
-
-
-def _longest(sums: Iterable[tuple[int, ...]], layout: Layout) -> str:
-    def length(shape: tuple[int, ...]) -> int:
-        return prod(layout.sizes.at(extent, layout.example) for extent in shape)
-
-    longest: tuple[int, ...] = max(sums, key=length, default=())
-    return layout.sizes.product(longest)
-
-
-def _cost(subject: UserOperation, layout: Layout, analysis: _Analysis) -> WorkloadCosts:
+def _cost(subject: UserOperation, layout: Layout, analysis: OperationAnalysis) -> WorkloadCosts:
     widths = [tensor.element_size() for tensor in subject.inputs.values()]
     widths += [DTYPES[dtype] for dtype in layout.output_dtypes]
 

@@ -17,6 +17,10 @@ class NotGeneral(ValueError):
     """A part of the reference cannot be written for all sizes, or has no plain loop yet."""
 
 
+class UnknownSize(NotGeneral):
+    """A size is no product of dimensions plus a small number."""
+
+
 @dataclass
 class SymbolicSizes:
     """Sizes of a trace as products of dimensions."""
@@ -40,7 +44,7 @@ class SymbolicSizes:
         """Record a size that was `first` in one trace and `second` in the other.
 
         Raises:
-            NotGeneral: no product of dimensions plus a small number gives both.
+            UnknownSize: no product of dimensions plus a small number gives both.
         """
         if first == second or self._monomial_fits(first, second):
             return
@@ -48,7 +52,7 @@ class SymbolicSizes:
             if self._monomial_fits(first - offset, second - offset):
                 self.offsets[first] = (first - offset, offset)
                 return
-        raise NotGeneral(f"a size is {first} where {self.first} and {second} where {self.second}: no simple rule")
+        raise UnknownSize(f"a size is {first} where {self.first} and {second} where {self.second}: no simple rule")
 
     def depends(self, size: int) -> bool:
         """Say whether a size of the first trace is made of dimensions."""

@@ -171,6 +171,26 @@ class OperationConverter:
         shape = (*thin[:dim], *thin[dim + 1 :])
         return self._graph.node("squeeze", (part,), attrs=((dim,),), shape=shape, kind=source.kind)
 
+    def _joined(self, node: Any) -> Node:
+        """Return tensors behind each other along a dimension: each element looks up the one that it comes from."""
+        parts, shape = [self.value(item) for item in node.args[0]], tuple(node.meta["val"].shape)
+        dim = node.args[1] % len(shape)
+        places = self._graph.node("iota", (), attrs=(0, 1), shape=(shape[dim],), kind="int64_t")
+        place, extents = self._graph.broadcast(places, shape, (dim,)), [part.shape[dim] for part in parts]
+
+        def moved(part: Node, by: int) -> Node:
+            return self._graph.node("slice", (part,), attrs=(dim, -by), shape=shape, kind=part.kind)
+
+        made = moved(parts[0], 0)
+        for number, part in enumerate(parts[1:], 1):
+            before = extents[:number]
+            if len({*before}) > 1 and any(map(self._sizes.depends, before)):
+                raise NotGeneral("more than two joined tensors of different sizes have no naive loop yet")
+            begin = self._graph.number(self._sizes.text(sum(before)), "int64_t")
+            behind = self._graph.pointwise("ge", place, begin, kind="bool")
+            made = self._graph.pointwise("where", behind, moved(part, sum(before)), made, kind=part.kind)
+        return made
+
     def _unchanged(self, node: Any) -> Node:
         return self.value(node.args[0])
 
@@ -289,6 +309,7 @@ _RULES: dict[str, Callable[[OperationConverter, Any], Node]] = {
     "prims.squeeze": OperationConverter._squeeze,
     "prims.collapse_view": OperationConverter._collapse,
     "prims.split_dim": OperationConverter._split,
+    "prims.cat": OperationConverter._joined,
     "aten.slice": OperationConverter._slice,
     "aten.select": OperationConverter._select,
     "prims.clone": OperationConverter._unchanged,

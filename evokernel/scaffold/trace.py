@@ -164,6 +164,7 @@ _FREE = frozenset(
         "clone",
         "convert_element_type",
         "where",
+        "cat",
     ]
 ) | {"aten.slice.Tensor", "aten.select.int", "aten.full_like.default", "aten.index.Tensor", "aten.gather.default"}
 

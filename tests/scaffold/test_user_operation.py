@@ -8,6 +8,7 @@ import torch
 from evokernel.errors import TaskError
 from evokernel.scaffold.dimensions import derive_layout
 from evokernel.scaffold.example_text import parse_inputs
+from evokernel.scaffold.operation_analysis import analyse
 from evokernel.scaffold.parameter_gradients import useless_apart
 from evokernel.scaffold.task_text import call_text
 from evokernel.scaffold.trial import counted_flops, state_apart
@@ -153,6 +154,18 @@ def test_a_size_that_can_only_grow_alone_goes_with_those_that_cut_it(tmp_path: P
     (rows,) = {extent for extent in (layout.inputs["x"][0], *layout.inputs["mask"])}
     assert rows in layout.sizes.names
     assert layout.inputs["x"][1] not in (rows, 5)
+
+
+def test_a_width_that_is_cut_in_halves_varies_in_steps_of_two(tmp_path: Path) -> None:
+    path = tmp_path / "rotary.py"
+    half = "    half = x.shape[-1] // 2\n"
+    path.write_text(f"import torch\n\n\ndef f(x):\n{half}    return torch.cat((-x[:, half:], x[:, :half]), -1)\n")
+    subject = find_subject(path, inputs="x: 6x10")
+    layout, found = analyse(subject, derive_layout(subject))
+    rows, width = layout.inputs["x"]
+    assert (rows, width) == tuple(layout.outputs[0])
+    assert [(each.unit, each.example) for each in layout.dimensions] == [(1, 6), (2, 5)]
+    assert found.traced is not None
 
 
 def test_parameters_that_do_not_count_are_no_inputs(tmp_path: Path) -> None:

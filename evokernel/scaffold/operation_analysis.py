@@ -1,0 +1,112 @@
+"""Operations of a reference over its dimensions: their number, the longest sum, and a trace for plain kernels."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from evokernel.scaffold.dimensions import Layout, in_steps_of_two
+from evokernel.scaffold.sizes import FIRST, SECOND, NotGeneral, SymbolicSizes, UnknownSize
+from evokernel.scaffold.trace import Traced, extents, flop_terms, reduction_terms, to_graph, trace
+from evokernel.scaffold.trial import counted_flops
+from evokernel.scaffold.user_operation import UserOperation
+
+
+@dataclass
+class OperationAnalysis:
+    """An operation as one trace shows it, with sizes as expressions over the dimensions."""
+
+    flops: str
+    """Floating-point operations."""
+    reduction: str
+    """Length of the longest sum."""
+    largest: tuple[tuple[int, ...], ...] = ()
+    """Shapes of the trace."""
+    exact: bool = False
+    """Integers in, and all results are exact."""
+    traced: Traced | None = None
+    """The operations for plain kernels; None where some have no plain loop."""
+    why: str = ""
+    """Reason for that; else empty."""
+    unruly: bool = False
+    """Some size follows no simple rule, so that nothing was traced."""
+
+
+def analyse(subject: UserOperation, layout: Layout) -> tuple[Layout, OperationAnalysis]:
+    """Return what an operation computes, and the layout for which that holds.
+
+    That is the given one, or one in steps of two of a dimension where only there all sizes follow simple rules, as in a
+    rotary embedding, which cuts a width in halves.
+    """
+    made = _analyse(subject, layout)
+    if made.unruly:
+        for each in in_steps_of_two(subject, layout):
+            other = _analyse(subject, each)
+            if not other.unruly:
+                return each, other
+    return layout, made
+
+
+def _analyse(subject: UserOperation, layout: Layout) -> OperationAnalysis:
+    units = {dimension.axes: dimension.unit for dimension in layout.dimensions}
+    pairs = {name: (list(tensor.shape), list(tensor.shape)) for name, tensor in subject.inputs.items()}
+    for place, dimension in enumerate(layout.dimensions):
+        for name, axis in dimension.axes:
+            pairs[name][0][axis] = units[dimension.axes] * FIRST[place]
+            pairs[name][1][axis] = units[dimension.axes] * SECOND[place]
+    # traced as the inputs lie in memory, so that a plain kernel finds every element
+    orders = {name: subject.orders.get(name, tuple(range(tensor.ndim))) for name, tensor in subject.inputs.items()}
+
+    def lying(name: str, shape: list[int]) -> tuple[int, ...]:
+        return tuple(shape[axis] for axis in orders[name])
+
+    shapes = {name: (lying(name, first), lying(name, second)) for name, (first, second) in pairs.items()}
+
+    def call(inputs: dict[str, Any]) -> Any:
+        back = {name: [order.index(axis) for axis in range(len(order))] for name, order in subject.orders.items()}
+        return subject.call({name: each.permute(back[name]) if name in back else each for name, each in inputs.items()})
+
+    try:
+        dtypes = {name: tensor.dtype for name, tensor in subject.inputs.items()}
+        first, second = trace(call, shapes, layout.sizes, dtypes=dtypes)
+    except NotGeneral as error:
+        whole = max(layout.inputs.values(), key=len)
+        unruly = isinstance(error, UnknownSize)
+        estimate = _estimate(subject, layout, whole)
+        return OperationAnalysis(flops=estimate, reduction=str(whole[-1]), why=str(error), unruly=unruly)
+    made = OperationAnalysis(
+        _sum(flop_terms(first), layout.sizes), _longest(reduction_terms(first), layout), extents(first)
+    )
+    try:
+        made.traced = to_graph(first, second, layout.sizes)
+        made.exact = made.traced.exact_on_integers
+    except NotGeneral as error:
+        made.why = str(error)
+    return made
+
+
+def _estimate(subject: UserOperation, layout: Layout, whole: Sequence[str | int]) -> str:
+    """Return the operations that the example takes, in proportion to each dimension, and those of one pass over it."""
+    each = -(-counted_flops(subject) // prod(layout.example.values()))
+    counted = " * ".join([str(each), *layout.example])
+    return f"{counted} + " * bool(each) + " * ".join(f"({extent})" for extent in whole)
+
+
+def _sum(terms: Iterable[tuple[int, tuple[int, ...]]], sizes: SymbolicSizes) -> str:
+    """Return the sum of products as an expression, the longest first."""
+    total: Counter[tuple[str, ...]] = Counter()
+    for count, each in terms:
+        number, names = sizes.terms(each)
+        total[names] += count * number
+    ordered = sorted(total.items(), key=lambda item: (-len(item[0]), item[0]))
+    parts = [" * ".join([*([str(number)] if number != 1 or not names else []), *names]) for names, number in ordered]
+    return " + ".join(parts) or "1"
+
+
+def _longest(sums: Iterable[tuple[int, ...]], layout: Layout) -> str:
+    def length(shape: tuple[int, ...]) -> int:
+        return prod(layout.sizes.at(extent, layout.example) for extent in shape)
+
+    longest: tuple[int, ...] = max(sums, key=length, default=())
+    return layout.sizes.product(longest)
