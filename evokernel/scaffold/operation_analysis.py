@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from evokernel.scaffold.dimensions import Layout, in_steps_of_two
-from evokernel.scaffold.sizes import FIRST, SECOND, NotGeneral, SymbolicSizes, UnknownSize
+from evokernel.scaffold.sizes import FIRST, SECOND, NotGeneral, NotGeneralSize, SymbolicSizes
 from evokernel.scaffold.trace import Traced, extents, flop_terms, reduction_terms, to_graph, trace
 from evokernel.scaffold.trial import counted_flops
 from evokernel.scaffold.user_operation import UserOperation
@@ -72,7 +72,7 @@ def _analyse(subject: UserOperation, layout: Layout) -> OperationAnalysis:
         first, second = trace(call, shapes, layout.sizes, dtypes=dtypes)
     except NotGeneral as error:
         whole = max(layout.inputs.values(), key=len)
-        unruly = isinstance(error, UnknownSize)
+        unruly = isinstance(error, NotGeneralSize)
         estimate = _estimate(subject, layout, whole)
         return OperationAnalysis(flops=estimate, reduction=str(whole[-1]), why=str(error), unruly=unruly)
     made = OperationAnalysis(

@@ -17,7 +17,7 @@ class NotGeneral(ValueError):
     """A part of the reference cannot be written for all sizes, or has no plain loop yet."""
 
 
-class UnknownSize(NotGeneral):
+class NotGeneralSize(NotGeneral):
     """A size is no product of dimensions plus a small number."""
 
 
@@ -44,7 +44,7 @@ class SymbolicSizes:
         """Record a size that was `first` in one trace and `second` in the other.
 
         Raises:
-            UnknownSize: no product of dimensions plus a small number gives both.
+            NotGeneralSize: no product of dimensions plus a small number gives both.
         """
         if first == second or self._monomial_fits(first, second):
             return
@@ -52,7 +52,7 @@ class SymbolicSizes:
             if self._monomial_fits(first - offset, second - offset):
                 self.offsets[first] = (first - offset, offset)
                 return
-        raise UnknownSize(f"a size is {first} where {self.first} and {second} where {self.second}: no simple rule")
+        raise NotGeneralSize(f"a size is {first} where {self.first} and {second} where {self.second}: no simple rule")
 
     def depends(self, size: int) -> bool:
         """Say whether a size of the first trace is made of dimensions."""
