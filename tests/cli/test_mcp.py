@@ -167,7 +167,7 @@ def test_without_the_package_the_command_says_what_to_install(store: Path) -> No
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ROOT}
     )
     assert done.returncode == 2
-    assert "pip install 'mcp>=2'" in " ".join(done.stderr.split())
+    assert "pip install -e '.[mcp]'" in " ".join(done.stderr.split())
 
 
 def test_an_agent_waits_for_a_verdict_and_leaves_a_hint(store: Path) -> None:
