@@ -152,6 +152,7 @@ class LazyCommands(click.Group):
 
         All others keep their traceback.
         """
+        given = [*ctx.args]  # of the command; click drops them as it calls it
         try:
             return super().invoke(ctx)
         except ModuleNotFoundError as error:
@@ -165,10 +166,12 @@ class LazyCommands(click.Group):
             raise Refused(str(error)) from error
         except (click.exceptions.Exit, click.ClickException, click.Abort):
             raise
-        except OSError as error:
-            if error.filename is None:  # a reader of the output that went away, among others: click answers it
-                raise
+        except (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError) as error:
+            if not any(str(error.filename).startswith(each) for each in given if each):
+                raise  # no path of the user's: a fault of ours, or of the machine
             raise Refused(f"cannot use {error.filename}: {error.strerror}") from error
+        except OSError:  # a reader of the output that went away, among others: click answers it
+            raise
         except Exception as error:
             from evokernel.cli.locate import OPENED
 

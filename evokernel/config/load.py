@@ -50,7 +50,7 @@ def load_config(path: Path, *, overrides: Sequence[str] = (), look_up: LookUp | 
         raise ConfigError(f"{path}: expected a mapping of settings, such as `task: gemm`, got {came}")
     for override in overrides:
         _override(raw, override)
-    look_in(path.resolve().parent / str(raw.get("plugins") or ""))
+    look_in(Path(located(str(raw.get("plugins") or ""), path.resolve().parent)))
     places = ConfigPlaces(path, text, [each.partition("=")[0] for each in overrides])
     unknown = look_up(raw, path.resolve().parent) if look_up else ()
     config = parse_config(raw, str(path), places=places, unknown=unknown)
@@ -161,22 +161,27 @@ def _absolute(config: RunConfig, path: Path) -> dict[str, Any]:
     """Return the path settings, resolved against the folder of the config; the store against the working folder."""
     here = path.resolve().parent
     task = str(here / config.task) if config.task.endswith(".py") else config.task
-    sources = tuple(str(here / source) for source in config.seed_sources)
+    sources = tuple(located(source, here) for source in config.seed_sources)
     models = tuple(model.model_copy(update=_paths_of(model, here)) for model in config.models)
     evaluation = config.evaluation
-    changed: dict[str, Any] = {"expert": str(here / evaluation.expert)} if evaluation.expert else {}
+    changed: dict[str, Any] = {"expert": located(evaluation.expert, here)} if evaluation.expert else {}
     if evaluation.cuda_include:
-        changed["cuda_include"] = tuple(str(here / Path(each).expanduser()) for each in evaluation.cuda_include)
+        changed["cuda_include"] = tuple(located(each, here) for each in evaluation.cuda_include)
     return {
         "task": task,
         "evaluation": evaluation.model_copy(update=changed),
         "seed_sources": sources,
         "store": config.store or f"runs/{path.stem}.db",
         **({"models": models} if models else {}),  # where none are named, those of the store count
-        "plugins": str(here / config.plugins) if config.plugins or _names_plugin(config) else "",
-        "prompts": str(here / config.prompts) if config.prompts else "",
-        "replies_from": tuple(str(here / store) for store in config.replies_from),
+        "plugins": located(config.plugins, here) if config.plugins or _names_plugin(config) else "",
+        "prompts": located(config.prompts, here) if config.prompts else "",
+        "replies_from": tuple(located(store, here) for store in config.replies_from),
     }
+
+
+def located(path: str, here: Path) -> str:
+    """Return a path of a config as an absolute one: `~` is the user's home, others are relative to the config."""
+    return str(here / Path(path).expanduser())
 
 
 def _names_plugin(config: RunConfig) -> bool:
@@ -188,9 +193,9 @@ def _names_plugin(config: RunConfig) -> bool:
 
 def _paths_of(model: ModelConfig, here: Path) -> dict[str, Any]:
     """Return the path settings of a model that are given."""
-    found: dict[str, Any] = {"replay": str(here / model.replay)} if model.replay else {}
+    found: dict[str, Any] = {"replay": located(model.replay, here)} if model.replay else {}
     if model.agent_reads:
-        found["agent_reads"] = tuple(str(here / Path(path).expanduser()) for path in model.agent_reads)
+        found["agent_reads"] = tuple(located(path, here) for path in model.agent_reads)
     if model.agent_folder:
-        found["agent_folder"] = str(here / Path(model.agent_folder).expanduser())
+        found["agent_folder"] = located(model.agent_folder, here)
     return found

@@ -34,6 +34,6 @@ class NotifyConfig(Part):
         if bool(raw.get("command")) == bool(url):
             yield (), "a receiver of messages needs one of `command` and `url`"
         if url and isinstance(url, str) and not url.startswith(("https://", "http://", "$")):
-            yield ("url",), f"url: expected https://..., http://... or $NAME, got {url!r}"
+            yield ("url",), f"expected https://..., http://... or $NAME, got {url!r}"
         if raw.get("token") and not url:
             yield ("token",), "token goes with `url`; a command has the environment of the search"

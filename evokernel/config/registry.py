@@ -1,10 +1,12 @@
 """Lookup of a `kind` in a config: a class of ours from a dict, or a user's own as `package.module:Class`."""
 
 import importlib
+import os
 import sys
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from evokernel.errors import ConfigError
@@ -16,13 +18,40 @@ MEMBERS: Mapping[str, tuple[str, ...]] = {
     "stopper": ("reason", "remaining"),
 }
 """Attributes without which a plug-in cannot be used, by what a config names it for."""
-_folders: list[str] = []
+
+
+class _PluginFolder:
+    """The folder of the config that was read last, behind Python's own path, and the modules that came from it."""
+
+    def __init__(self) -> None:
+        self.path = ""
+        self.modules: set[str] = set()
+
+    def move(self, path: str) -> None:
+        """Go to another folder: a module of the same name there is another one."""
+        if path != self.path:
+            sys.path[:] = [each for each in sys.path if not self.path or each != self.path]
+            for name in self.modules:
+                sys.modules.pop(name, None)
+            self.path, self.modules = path, set()
+
+    def load(self, name: str) -> ModuleType:
+        """Import a module. Raises what the import raises."""
+        if self.path and self.path not in sys.path:
+            sys.path.append(self.path)  # and it stays: a plug-in may import its neighbours late
+        importlib.invalidate_caches()
+        module = importlib.import_module(name)
+        if self.path and str(module.__file__).startswith(f"{self.path}{os.sep}"):
+            self.modules.add(name)
+        return module
+
+
+_folder = _PluginFolder()
 
 
 def look_in(folder: Path) -> None:
-    """Let plug-ins be found in a folder too, behind Python's own path."""
-    if str(folder) not in _folders:
-        _folders.append(str(folder))
+    """Let plug-ins be found in a folder too, behind Python's own path, in place of the one before."""
+    _folder.move(str(folder))
 
 
 def resolve(kind: str, known: Mapping[str, Any], what: str) -> Any:
@@ -39,16 +68,18 @@ def resolve(kind: str, known: Mapping[str, Any], what: str) -> Any:
         names = f"one of {', '.join(known)}, or " if known else ""
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ConfigError(f"unknown {what} {kind!r}: expected {names}package.module:Class{hint}")
-    sys.path += [folder for folder in _folders if folder not in sys.path]  # a plug-in may import its neighbours late
-    importlib.invalidate_caches()
     try:
-        return getattr(importlib.import_module(module_name), attribute)
+        module = _folder.load(module_name)
     except ModuleNotFoundError as error:
-        places = ", ".join([*_folders, "Python's path (PYTHONPATH)"])
+        places = ", then ".join(filter(None, ["Python's path (PYTHONPATH)", _folder.path]))
         raise ConfigError(f"{what} {kind!r} cannot be imported: {error}; looked in {places}") from None
-    except Exception as error:  # a user's module may raise anything; it becomes one clear message
-        said = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
+    except (Exception, SystemExit) as error:  # a user's module may raise anything; it becomes one clear message
+        said = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
         raise ConfigError(f"{what} {kind!r} cannot be imported: {said}") from error
+    if not hasattr(module, attribute):
+        place = module.__file__ or "built into Python"
+        raise ConfigError(f"{what} {kind!r} cannot be imported: {module_name} is {place}, and has no {attribute}")
+    return getattr(module, attribute)
 
 
 def make(kind: str, known: Mapping[str, Any], what: str, *arguments: Any, **options: Any) -> Any:

@@ -63,11 +63,9 @@ class BudgetConfig(Part):
     @classmethod
     def contradictions(cls, raw: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
         """Yield a budget that a run may never use up; a misspelt limit is told by itself."""
-        if not any(raw.get(name) for name in ("evaluations", "hours", "plateau")) and not raw.keys() - cls.model_fields:
-            yield (
-                (),
-                "a budget needs at least one of evaluations, hours, plateau: the others may never be reached",
-            )
+        endless = all(raw.get(name) is None for name in ("evaluations", "hours", "plateau"))
+        if endless and not raw.keys() - cls.model_fields:
+            yield (), "a budget needs at least one of evaluations, hours, plateau: the others may never be reached"
 
 
 class EvaluationConfig(Part):
@@ -311,9 +309,10 @@ def _language_and_device(raw: Mapping[str, Any]) -> Iterator[tuple[Location, str
 
 
 def _taken_names(kind: str, parts: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[tuple[Location, str]]:
-    names = [str(part.get("name")) for _, part in parts]
-    for place, (number, _) in enumerate(parts):
-        if names[place] in names[:place]:
+    named = [(number, name) for number, part in parts if isinstance(name := part.get("name"), str)]
+    names = [name for _, name in named]
+    for place, (number, name) in enumerate(named):
+        if name in names[:place]:
             yield (kind, number, "name"), f"{kind} need names of their own, got {names}"
 
 

@@ -63,18 +63,20 @@ class HiddenChecks:
             found.append(f"{_shown(check)}: {outcome}")
         return "; ".join(found)
 
-    async def take_brought_along(self) -> None:
+    async def take_brought_along(self, stop_asked: Callable[[], str]) -> None:
         """Take in the checks of the run that this one was forked from, also those that break no kernel here.
 
-        One that does not fit the task of this run is dropped with a note. Where our evaluator fails on one, a later
-        session tries it again.
+        One that does not fit the task of this run is dropped with a note. Where our evaluator fails on one, or a stop
+        is asked for, a later session goes on.
         """
         if not takes_checks(self._evaluator):
             return
         for each in self._store.checks_brought_along():
+            if stop_asked():
+                return
             author = _Author(each.operator, each.model)
             try:
-                outcome = await self._taken(self._evaluator, each.check, author, breaks_some=False)
+                outcome = await self._taken(self._evaluator, each.check, author, only_if_some_break=False)
             except HarnessError as error:
                 self._failed(error)
                 continue
@@ -88,12 +90,12 @@ class HiddenChecks:
         return f"our evaluator failed: {error}"
 
     async def _taken(
-        self, evaluator: CheckEvaluator, check: HiddenCheck, author: "_Author", *, breaks_some: bool = True
+        self, evaluator: CheckEvaluator, check: HiddenCheck, author: _Author, *, only_if_some_break: bool = True
     ) -> str:
         """Admit one check, try it on the leading kernels, and store it; return what became of it.
 
-        With `breaks_some` one that breaks no kernel is not stored. Nothing waits between the last look for leading
-        kernels and the commit, so no kernel slips through.
+        With `only_if_some_break` one that breaks no kernel is not stored. Nothing waits between the last look for
+        leading kernels and the commit, so no kernel slips through.
         """
         async with self._one_at_a_time:
             checks = self._fold.history.checks
@@ -112,12 +114,12 @@ class HiddenChecks:
                 verdicts = await asyncio.gather(*map(evaluator.recheck, requests))
                 failed += [verdict for verdict in verdicts if verdict is not None]
                 tried.update(each.program_hash for each in waiting)
-            if breaks_some and not failed:
+            if only_if_some_break and not failed:
                 return f"breaks none of {len(tried)} kernels"
             self._add(check, failed, author, tried=len(tried))
             return f"added, and {len(failed)} of {len(tried)} kernels failed it"
 
-    def _add(self, check: HiddenCheck, failed: Sequence[Evaluation], author: "_Author", *, tried: int) -> None:
+    def _add(self, check: HiddenCheck, failed: Sequence[Evaluation], author: _Author, *, tried: int) -> None:
         entry, seqs = self._store.add_check(
             check, failed, operator=author.operator, model=author.model, step=author.step
         )
@@ -130,7 +132,7 @@ class HiddenChecks:
         leading = leading_kernels(self._store, self._fold)
         return [elite for name, elite in leading.items() if name not in tried]
 
-    def _say(self, check: HiddenCheck, failed: Collection[Evaluation], tried: int, author: "_Author") -> None:
+    def _say(self, check: HiddenCheck, failed: Collection[Evaluation], tried: int, author: _Author) -> None:
         kind, step = RemarkKind.HIDDEN_CHECK, author.step
         if step is not None:
             text = (

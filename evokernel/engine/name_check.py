@@ -1,9 +1,11 @@
 """Lookup of the names in a config before anything starts: tasks, operators, choices and files."""
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from evokernel.config.load import located
 from evokernel.config.part import parts_in, texts_in
 from evokernel.config.places import Location
 from evokernel.config.registry import resolve
@@ -41,8 +43,8 @@ def unknown_names(raw: Mapping[str, Any], folder: Path) -> Iterator[tuple[Locati
         except ConfigError as error:
             yield place, str(error)
     for place, path in _paths(raw):
-        if not (folder / Path(path).expanduser()).exists():
-            yield place, f"there is no {folder / path}"
+        if not os.path.exists(whole := located(path, folder)):
+            yield place, f"there is no {whole}"
 
 
 def _templates(raw: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
@@ -53,7 +55,7 @@ def _templates(raw: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
         return {}
     from operators.llm.templates import load_templates  # Jinja and the prompts, which most runs by rule do without
 
-    return load_templates(str(folder / prompts) if prompts and isinstance(prompts, str) else "")
+    return load_templates(located(prompts, folder) if prompts and isinstance(prompts, str) else "")
 
 
 def _kinds(
@@ -78,7 +80,8 @@ def _kinds(
 
 def _paths(raw: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
     """Yield every path of a file or folder that is read, with its place; those of prompts and the task are not here."""
-    parts: list[tuple[Location, Mapping[str, Any], tuple[str, ...]]] = [((), raw, ("seed_sources", "replies_from"))]
+    parts: list[tuple[Location, Mapping[str, Any], tuple[str, ...]]]
+    parts = [((), raw, ("seed_sources", "replies_from", "plugins"))]
     if isinstance(raw.get("evaluation"), Mapping):
         parts.append((("evaluation",), raw["evaluation"], ("expert", "cuda_include")))
     for number, model in parts_in(raw.get("models")):

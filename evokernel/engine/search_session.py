@@ -113,7 +113,7 @@ class SearchSession:
     async def run(self) -> str:
         """Search until a budget is used or a stop is asked for; return the reason. Raises as `Search.run`."""
         try:
-            await self._clock.during(self._checks.take_brought_along())
+            await self._clock.during(self._checks.take_brought_along(lambda: self._search.stop_asked))
             await self._clock.during(self._seed())
             reason = await self._loop()
             if self._search.finals and not self._search.stop_asked:

@@ -112,7 +112,7 @@ def export(
     measured = [_final_measurement(each) for each in (found, *others)]
     if (known := [each for each in measured if each and _slow(each, accept_from)]) and len(known) == len(measured):
         raise NotExported(f"{_slower(known, accept_from)}. The run itself measured that; nothing was judged again")
-    checks = [each.check for each in store.added_checks()]
+    checks = _checks(store)
     notify(f"judging {candidate.id} anew, in fresh processes and on held-out workloads")
     judgement = _judge_again(found, config, checks)
     if not judgement.ok:
@@ -192,6 +192,11 @@ def _dispatch(
             del judgements[error.module]
 
 
+def _checks(store: Store) -> list[HiddenCheck]:
+    """Return the hidden checks of a run, with those of the run before that it has not admitted yet."""
+    return [each.check for each in (*store.added_checks(), *store.checks_brought_along())]
+
+
 def _final_measurement(found: CandidateDetails) -> Evaluation | None:
     """Return the last measurement of a candidate in fresh processes, if the run has one with times."""
     finals = [each.evaluation for each in found.evaluations if each.evaluation.key.budget is Fidelity.FINAL]
@@ -253,11 +258,12 @@ def check_folder(out: Path) -> None:
         raise NotExported(f"{out} is a file; --out names a folder")
     if there and "provenance.json" not in there:
         raise NotExported(f"{out} holds other files; name a new folder, an empty one, or an earlier export")
-    nearest = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
-    try:
-        tempfile.TemporaryDirectory(dir=nearest).cleanup()
-    except OSError as error:
-        raise NotExported(f"cannot write to {out}: {error.strerror}; name another folder") from None
+    beside = next(path for path in out.absolute().parents if path.exists())  # files are made there, and then moved
+    for place in (beside, *([out] if out.exists() else [])):
+        try:
+            tempfile.TemporaryDirectory(dir=place).cleanup()
+        except OSError as error:
+            raise NotExported(f"cannot write to {place} for {out}: {error.strerror}; name another folder") from None
 
 
 def config_of(run: RunFacts) -> RunConfig:
@@ -302,7 +308,7 @@ def _provenance(
         "run": {"id": run.run_id, "created": run.created, "store": str(run.path), "seed": run.seed},
         "task": {"spec": config.task, "file_hash": task_hash(config.task), "hash": main.identity.task_hash},
         "config": config.model_dump(mode="json"),
-        "hidden_checks": [each.check.as_message() for each in store.added_checks()],
+        "hidden_checks": [check.as_message() for check in _checks(store)],
         **_origin(store, main, config),
         **({"dispatch": dispatch.document()} if dispatch else {}),
         "others": {name: _origin(store, each, config) for name, each in judgements.items() if each is not main},

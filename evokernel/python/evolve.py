@@ -76,7 +76,7 @@ def evolve(
 def _refuse_unknown(settings: Mapping[str, Any]) -> None:
     """Raise `ConfigError` for a name that no setting has, before a project is made."""
     known = [*RunConfig.model_fields, "hours", "evaluations", "folder", "progress"]
-    for name in settings.keys() - set(known):
+    for name in (each for each in settings if each.partition(".")[0] not in known):
         raise ConfigError(f"{name}: unknown setting of evolve; {nearest(name, known)}")
 
 

@@ -1,16 +1,18 @@
 """Operations of a reference over its dimensions: their number, the longest sum, and a trace for plain kernels."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from evokernel.errors import TaskError
 from evokernel.scaffold.dimensions import Layout, in_steps_of_two
 from evokernel.scaffold.sizes import FIRST, SECOND, NotGeneral, NotGeneralSize, SymbolicSizes
 from evokernel.scaffold.trace import Traced, extents, flop_terms, reduction_terms, to_graph, trace
 from evokernel.scaffold.trial import counted_flops
 from evokernel.scaffold.user_operation import UserOperation
+from evokernel.scaffold.workloads import dims_of
 
 
 @dataclass
@@ -33,19 +35,30 @@ class OperationAnalysis:
     """Some size follows no simple rule, so that nothing was traced."""
 
 
-def analyse(subject: UserOperation, layout: Layout) -> tuple[Layout, OperationAnalysis]:
+def analyse(
+    subject: UserOperation, layout: Layout, *, own: Sequence[Mapping[str, tuple[int, ...]]] = ()
+) -> tuple[Layout, OperationAnalysis]:
     """Return what an operation computes, and the layout for which that holds.
 
     That is the given one, or one in steps of two of a dimension where only there all sizes follow simple rules, as in a
-    rotary embedding, which cuts a width in halves.
+    rotary embedding, which cuts a width in halves. `own` are shapes by input that the layout must have room for.
     """
     made = _analyse(subject, layout)
     if made.unruly:
         for each in in_steps_of_two(subject, layout):
             other = _analyse(subject, each)
-            if not other.unruly:
+            if not other.unruly and _has_room(each, own):
                 return each, other
     return layout, made
+
+
+def _has_room(layout: Layout, own: Sequence[Mapping[str, tuple[int, ...]]]) -> bool:
+    try:
+        for shapes in own:
+            dims_of(layout, shapes)
+    except TaskError:
+        return False
+    return True
 
 
 def _analyse(subject: UserOperation, layout: Layout) -> OperationAnalysis:

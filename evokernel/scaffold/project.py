@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import cache_from_source
+from itertools import chain
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from evokernel.scaffold.seed import OperationTask, Seed, make_seeds
 from evokernel.scaffold.task_text import TaskDraft, task_text, template
 from evokernel.scaffold.trial import changes_apart, state_apart
 from evokernel.scaffold.user_operation import UserOperation, find_subject
-from evokernel.scaffold.workloads import LIMITS, Dims, WorkloadCosts, WorkloadDraft, dims_of, plan_workloads
+from evokernel.scaffold.workloads import LIMITS, WorkloadCosts, WorkloadDraft, dims_of, plan_workloads
 from evokernel.source.expressions import evaluate
 from evokernel.task import DTYPES, Task, Workload
 from evokernel.tasks import load_task
@@ -129,14 +130,13 @@ def init_project(
         subject, layout = counting, layout_without(layout, counting)
     floats = project_precision(subject, layout, devices, cpu_dtype=settings.cpu_dtype)
     plain = subject.with_floats(floats.on.get("cpu") or floats.signature) if floats.changes else subject
-    layout, analysis = analyse(plain, layout)
-    ranges = find_bounds(subject, layout)
 
-    def own(device: str) -> list[Dims]:
+    def own(device: str) -> list[dict[str, tuple[int, ...]]]:
         texts = (*settings.shapes, *settings.device_shapes.get(device, ()))
-        shapes = [*(shapes for shapes, _ in settings.called[1:]), *map(_shapes, texts)]
-        return [layout.example, *(dims_of(layout, each) for each in shapes)]
+        return [*(dict(shapes) for shapes, _ in settings.called[1:]), *map(_shapes, texts)]
 
+    layout, analysis = analyse(plain, layout, own=[*chain.from_iterable(map(own, devices))])
+    ranges = find_bounds(subject, layout)
     stem = settings.stem or stem_of(subject)
     languages = ["cpp" if device == "cpu" else settings.gpu_language for device in devices]
     files = {language: out / f"{stem}{_ENDS[language]}" for language in languages}
@@ -149,7 +149,7 @@ def init_project(
                 layout,
                 _cost(subject, layout, analysis),
                 limits=LIMITS[device],
-                own=own(device),
+                own=[layout.example, *(dims_of(layout, each) for each in own(device))],
                 counts=[count for _, count in settings.called],
             ),
             dtype=floats.on.get(device, ""),

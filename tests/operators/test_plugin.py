@@ -10,6 +10,7 @@ import yaml
 from archive.journal import EmptyStep, ResultEntry
 from archive.store import Store
 from evokernel.config.load import load_config, parse_config
+from evokernel.config.registry import look_in, resolve
 from evokernel.config.run import dump_config
 from evokernel.engine.assemble import make_island, make_operators
 from evokernel.errors import ConfigError
@@ -155,7 +156,27 @@ def test_a_plugin_is_found_beside_the_config_and_from_the_config_in_a_store(tmp_
     stored = parse_config(yaml.safe_load(dump_config(load_config(config))), "the config in the store")
     assert stored.plugins == str(tmp_path)
     assert make_operators(stored)["own_rules:Append"].parents == 1
-    with pytest.raises(ConfigError, match=rf"No module named 'own_ruler'; looked in .*{tmp_path}.*PYTHONPATH"):
+    with pytest.raises(ConfigError, match=rf"No module named 'own_ruler'; looked in .*PYTHONPATH.*{tmp_path}"):
         plugin("own_ruler:Append")
     with pytest.raises(ConfigError, match="'own_wrong:Append' cannot be imported: ZeroDivisionError"):
         plugin("own_wrong:Append")
+
+
+def test_each_config_has_the_module_of_its_own_folder(tmp_path: Path) -> None:
+    names = list[str]()
+    for folder in ("one", "two", "one"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "own_rules.py").write_text(
+            f"class Own:\n    name, parents = {folder!r}, 1\n"
+            "    kind = 'rule'\n\n    async def propose(self, context):\n        return None\n"
+        )
+        look_in(tmp_path / folder)
+        names.append(resolve("own_rules:Own", {}, "operator").name)
+    assert names == ["one", "two", "one"]
+
+
+def test_a_module_that_another_hides_is_told(tmp_path: Path) -> None:
+    (tmp_path / "operators.py").write_text("class Own:\n    pass\n")
+    look_in(tmp_path)
+    with pytest.raises(ConfigError, match=r"operators is .*operators/__init__\.py, and has no Own"):
+        resolve("operators:Own", {}, "operator")

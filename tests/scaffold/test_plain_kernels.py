@@ -142,6 +142,13 @@ def test_an_operation_without_a_loop_is_named() -> None:
         to_graph(*graphs, sizes)
 
 
+def test_three_joined_tensors_whose_sizes_are_no_products_are_refused() -> None:
+    sizes = SymbolicSizes(("N",))
+    graphs = trace(lambda given: torch.cat([given["x"][1:]] * 3), {"x": ((1009,), (1109,))}, sizes)
+    with pytest.raises(NotGeneral, match="more than two joined tensors"):
+        to_graph(*graphs, sizes)
+
+
 def test_a_reference_that_changes_with_the_size_is_refused() -> None:
     def odd(given: dict[str, Any]) -> Any:
         return given["x"] + 1 if given["x"].shape[0] == 1009 else given["x"].exp() * 2

@@ -166,6 +166,7 @@ def test_a_width_that_is_cut_in_halves_varies_in_steps_of_two(tmp_path: Path) ->
     assert (rows, width) == tuple(layout.outputs[0])
     assert [(each.unit, each.example) for each in layout.dimensions] == [(1, 6), (2, 5)]
     assert found.traced is not None
+    assert analyse(subject, derive_layout(subject), own=[{"x": (6, 9)}])[0].inputs["x"][1] in layout.sizes.names
 
 
 def test_parameters_that_do_not_count_are_no_inputs(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from archive.activity import last_fact_at, last_heard, last_stop
 from archive.follower import FollowedResult, LeadingEvaluation, RunFollower
 from archive.store import Store
 from evokernel.cli.display.snapshot import NOTHING, Snapshot, snapshot_of
-from evokernel.config.registry import look_in
 from evokernel.config.run import BudgetConfig
 from evokernel.engine.stoppers import stopper_from
 from evokernel.errors import ConfigError, StoreError
@@ -75,16 +74,14 @@ class _Opened:
         )
 
     def _rules(self) -> Stopper | None:
-        """Return the stopper of the latest session; None where its budget cannot be read or a plug-in not be found."""
+        """Return the stopper of the latest session; without plug-ins; None where its budget cannot be read."""
         text = self.store.meta("config")
         if text != self._config:
             self._config = text
-            settings = yaml.safe_load(text or "") or {}
-            budget, plugins = settings.get("budget"), settings.get("plugins")
-            if plugins:
-                look_in(Path(plugins))
-            try:
-                self._stopper = stopper_from(BudgetConfig.model_validate(budget)) if budget else None
+            budget = (yaml.safe_load(text or "") or {}).get("budget")
+            try:  # who only looks runs no code that a store names
+                given = BudgetConfig.model_validate({**budget, "stoppers": ()}) if budget else None
+                self._stopper = stopper_from(given) if given else None
             except (ValueError, ConfigError):
                 self._stopper = None
         return self._stopper
