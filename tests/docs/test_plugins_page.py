@@ -3,12 +3,14 @@
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
 from evokernel.config.load import load_config
+from evokernel.config.registry import look_in
 from evokernel.engine.assemble import make_archipelago, make_operators
 from evokernel.engine.stoppers import stopper_from
 from evokernel.records.run import Progress
@@ -18,11 +20,12 @@ EARLY, LATE = (Progress(9, 60.0, 0.0, 1, 2.0, share) for share in (0.4, 0.6))
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Return a folder with the files of the page."""
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """Give a folder with the files of the page; its modules are forgotten afterwards."""
     for block in re.findall(r"^```\w+\n(# ([\w.]+).*?)^```", PAGE, re.MULTILINE | re.DOTALL):
         (tmp_path / block[1]).write_text(block[0])
-    return tmp_path
+    yield tmp_path
+    look_in(Path())
 
 
 def test_the_operator_keeps_its_contract(folder: Path) -> None:

@@ -106,7 +106,7 @@ def test_example_inputs_as_text() -> None:
 
 @pytest.mark.heavy
 def test_the_same_function_has_one_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "my_ops.py").write_text(
+    (tmp_path / "squares.py").write_text(
         textwrap.dedent("""
         import torch
 
@@ -115,15 +115,15 @@ def test_the_same_function_has_one_project(tmp_path: Path, monkeypatch: pytest.M
         """)
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    import my_ops  # type: ignore[import-not-found]
+    import squares  # type: ignore[import-not-found]
 
     runs = tmp_path / "runs"
-    spec = task_file(my_ops.squared, (torch.ones(64, 32),), folder=runs)
+    spec = task_file(squares.squared, (torch.ones(64, 32),), folder=runs)
     assert load_task(spec).name == "squared"
     written = {file: file.stat().st_mtime_ns for file in runs.rglob("*")}
-    assert task_file(my_ops.squared, (torch.zeros(64, 32),), folder=runs) == spec
+    assert task_file(squares.squared, (torch.zeros(64, 32),), folder=runs) == spec
     assert {file: file.stat().st_mtime_ns for file in runs.rglob("*")} == written
-    with evokernel.Judge(my_ops.squared, torch.ones(64, 32), device="cpu", folder=runs, evaluation=QUICK) as judge:
+    with evokernel.Judge(squares.squared, torch.ones(64, 32), device="cpu", folder=runs, evaluation=QUICK) as judge:
         assert judge(Path(spec).with_name("squared.cpp").read_text()).ok
 
 
