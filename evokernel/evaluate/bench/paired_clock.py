@@ -190,10 +190,10 @@ class PairedClock(ABC):
             if judge_timed(self._expected, outputs, native=native, poison=poison, hidden=hidden) is None:
                 continue
             # the native answer alone does not tell where elements of a byte may fall either way; fp64 mostly does
-            distribution = bound.workload.distribution
             if self._has_edges and self._is_rounded(inputs, outputs):
                 continue
-            if not self._has_edges or self._is_wrong(inputs, outputs, distribution=distribution):
+            # the tolerance was that of other inputs: of 18,000 calls of an honest gradient one was beyond it
+            if self._is_wrong(inputs, outputs, distribution=bound.workload.distribution):
                 # it passed every check on single calls; the feedback hides how it was found
                 raise self._suspect(NEUTRAL)
 

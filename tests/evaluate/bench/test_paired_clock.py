@@ -1,6 +1,8 @@
 """Timed batches: both runners see the same contents, every output is verified, and nothing can be known ahead."""
 
 import itertools
+from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -167,16 +169,25 @@ class Sloppy(Kernel):
         self.arena.view(index, "y").mul_(1.01)
 
 
-@pytest.fixture
-def ground():
-    def make_arena(sets):
-        return HostArena.for_signature(TASK.signature, WORKLOAD.sizes, sets=sets)
+@contextmanager
+def ground_of(task):
+    """Give the workload of a task with its buffers."""
+    (workload,) = task.workloads["cpu"].search
 
-    made = BoundWorkload(TASK, WORKLOAD, WorkloadPurpose.SEARCH, np.random.default_rng(0), make_arena=make_arena)
+    def make_arena(sets):
+        return HostArena.for_signature(task.signature, workload.sizes, sets=sets)
+
+    made = BoundWorkload(task, workload, WorkloadPurpose.SEARCH, np.random.default_rng(0), make_arena=make_arena)
     made.resize(CALLS + 1)
     made.calls = CALLS
     yield made
     made.close()
+
+
+@pytest.fixture
+def ground():
+    with ground_of(TASK) as made:
+        yield made
 
 
 USUAL = BatchUsage(CALLS * 100_000, faults=2)
@@ -209,7 +220,7 @@ def clock_for(ground, candidate, baseline, share=1.0, *, busy=(), others=0, chec
         settings=SimpleNamespace(timeout_s=1.0),
     )
     ground.attach(candidate, set())
-    fresh = FreshInputs(TASK, WORKLOAD, np.random.default_rng(2))
+    fresh = FreshInputs(ground.task, ground.workload, np.random.default_rng(2))
     checked = CheckedCall(checked_ns, lambda: anew_ns)
     return WorkerClock(bench, candidate, ground, fresh, stage=Stage.QUICK, checked=checked)
 
@@ -224,6 +235,38 @@ def test_both_runners_see_the_same_contents_and_none_of_them_twice(ground):
     seen = {x.numpy().tobytes() for batch in candidate.log for x in batch}
     assert len(seen) == len(candidate.log) * CALLS
     assert blocks[0].candidate_ns == blocks[0].baseline_ns == (100_000, 100_000)
+
+
+INVERSE = replace(
+    TASK,
+    name="inverse",
+    reference=lambda x, **_: 1 / x.sum(1),
+    signature=Signature(
+        inputs=(Tensor("x", ("R", "C")),),
+        scalars=(Scalar("R"), Scalar("C")),
+        outputs=(Tensor("y", ("R",), role=Role.OUTPUT),),
+    ),
+)
+
+
+class Inverse(Kernel):
+    """Sums as torch does, or from left to right; where terms cancel, the inverses differ by far more than elsewhere."""
+
+    def __init__(self, *, in_turn):
+        super().__init__()
+        self.in_turn = in_turn
+
+    def call(self, index):
+        x, y = (self.arena.view(index, name) for name in ("x", "y"))
+        y.copy_(1 / (sum(x.unbind(1)) if self.in_turn else x.sum(1)))
+
+
+def test_a_timed_call_is_refused_only_beyond_the_tolerance_of_its_own_inputs():
+    """Beyond that of other inputs alone, one call of ten would be refused here."""
+    with ground_of(INVERSE) as ground:
+        clock = clock_for(ground, Inverse(in_turn=True), Inverse(in_turn=False))
+        for _ in range(20):
+            clock.block()
 
 
 class Victim(Kernel):
