@@ -1,6 +1,7 @@
 """The `evokernel` command: names of subcommands, loading on demand, and report of errors."""
 
 import logging
+import os
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -167,7 +168,8 @@ class LazyCommands(click.Group):
         except (click.exceptions.Exit, click.ClickException, click.Abort):
             raise
         except (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError) as error:
-            if not any(str(error.filename).startswith(each) for each in given if each):
+            place = str(error.filename)
+            if not any(place.startswith(each) or each.startswith(place + os.sep) for each in given if each):
                 raise  # no path of the user's: a fault of ours, or of the machine
             raise Refused(f"cannot use {error.filename}: {error.strerror}") from error
         except OSError:  # a reader of the output that went away, among others: click answers it

@@ -263,7 +263,7 @@ def check_folder(out: Path) -> None:
         try:
             tempfile.TemporaryDirectory(dir=place).cleanup()
         except OSError as error:
-            raise NotExported(f"cannot write to {place} for {out}: {error.strerror}; name another folder") from None
+            raise NotExported(f"cannot write to {out}: {error.strerror}; name another folder") from None
 
 
 def config_of(run: RunFacts) -> RunConfig:

@@ -88,6 +88,8 @@ def test_of_two_sheets_the_better_entries_count():
     assert best_of({"launch_us": 2.0}, {"launch_us": 3.0, "wake_us": 1.0}) == {"launch_us": 2.0, "wake_us": 1.0}
 
 
+@pytest.mark.slow
+@pytest.mark.alone
 def test_other_programs_on_the_core_do_not_lift_the_limit_of_memory(sheet: dict[str, float], folder: Path):
     core = min(os.sched_getaffinity(0))
     busy = [subprocess.Popen(["taskset", "-c", str(core), "sh", "-c", "while :; do :; done"]) for _ in range(8)]
