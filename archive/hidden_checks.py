@@ -69,7 +69,7 @@ def added(database: Database) -> tuple[StoredCheck, ...]:
         "SELECT taken_seq, payload, author FROM inbox WHERE kind = ? AND taken_seq IS NOT NULL ORDER BY taken_seq",
         (CHECK,),
     )
-    return tuple(_added(row["taken_seq"], row["payload"], author=row["author"]) for row in rows)
+    return tuple(_added(row["taken_seq"], json.loads(row["payload"]), author=row["author"]) for row in rows)
 
 
 def bring_along(old: Database, new: Database) -> None:
@@ -83,7 +83,7 @@ def bring_along(old: Database, new: Database) -> None:
 
 def brought_along(database: Database) -> tuple[StoredCheck, ...]:
     """Return the checks that a fork brought along and no session has taken in; their seq is 0."""
-    return tuple(_added(0, json.dumps(each), author=each["operator"]) for each in _forked(database))
+    return tuple(_added(0, each, author=each["operator"]) for each in _forked(database))
 
 
 def settle(database: Database, check: HiddenCheck) -> None:
@@ -101,7 +101,6 @@ def _keep(database: Database, checks: list[dict[str, Any]]) -> None:
         write_meta(database, _FORKED, json.dumps(checks))
 
 
-def _added(seq: int, text: str, *, author: str) -> StoredCheck:
-    payload = json.loads(text)
+def _added(seq: int, payload: dict[str, Any], *, author: str) -> StoredCheck:
     broke = tuple(map(str, payload.get("broke", ())))
     return StoredCheck(seq, HiddenCheck.from_message(payload), author, str(payload.get("model", "")), broke)

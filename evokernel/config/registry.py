@@ -25,24 +25,31 @@ class _PluginFolder:
 
     def __init__(self) -> None:
         self.path = ""
-        self.modules: set[str] = set()
+        self._added = False
+        """The folder is on Python's path only because of this class."""
+        self._modules: set[str] = set()
+        """Names of the modules that were first imported from it here."""
 
     def move(self, path: str) -> None:
         """Go to another folder: a module of the same name there is another one."""
-        if path != self.path:
-            sys.path[:] = [each for each in sys.path if not self.path or each != self.path]
-            for name in self.modules:
-                sys.modules.pop(name, None)
-            self.path, self.modules = path, set()
+        if path == self.path:
+            return
+        if self._added and self.path in sys.path:
+            sys.path.remove(self.path)
+        for name in self._modules:
+            sys.modules.pop(name, None)
+        self.path, self._added, self._modules = path, False, set()
 
     def load(self, name: str) -> ModuleType:
         """Import a module. Raises what the import raises."""
         if self.path and self.path not in sys.path:
             sys.path.append(self.path)  # and it stays: a plug-in may import its neighbours late
+            self._added = True
         importlib.invalidate_caches()
+        new = name not in sys.modules
         module = importlib.import_module(name)
-        if self.path and str(module.__file__).startswith(f"{self.path}{os.sep}"):
-            self.modules.add(name)
+        if new and self.path and str(module.__file__).startswith(f"{self.path}{os.sep}"):
+            self._modules.add(name)
         return module
 
 

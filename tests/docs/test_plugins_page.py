@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     for block in re.findall(r"^```\w+\n(# ([\w.]+).*?)^```", PAGE, re.MULTILINE | re.DOTALL):
         (tmp_path / block[1]).write_text(block[0])
     yield tmp_path
-    look_in(Path())
+    look_in(tmp_path.parent)
 
 
 def test_the_operator_keeps_its_contract(folder: Path) -> None:

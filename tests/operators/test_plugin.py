@@ -1,6 +1,7 @@
 """Operators of a user's own, named in a config: of the protocol of earlier versions, and of today's with defaults."""
 
 import asyncio
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -173,6 +174,17 @@ def test_each_config_has_the_module_of_its_own_folder(tmp_path: Path) -> None:
         look_in(tmp_path / folder)
         names.append(resolve("own_rules:Own", {}, "operator").name)
     assert names == ["one", "two", "one"]
+
+
+def test_a_folder_and_a_module_that_were_there_before_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "known_rules.py").write_text("class Own:\n    name = 'own'\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    known = import_module("known_rules")
+    look_in(tmp_path)
+    assert resolve("known_rules:Own", {}, "operator") is known.Own
+    look_in(tmp_path / "other")
+    assert str(tmp_path) in sys.path
+    assert import_module("known_rules") is known
 
 
 def test_a_module_that_another_hides_is_told(tmp_path: Path) -> None:
