@@ -72,7 +72,7 @@ def command(  # noqa: PLR0913 - one for each option
     that are macros in it and stand at the top of FILE.py.
 
     Before anything is written the seed is compiled for sm_90. In Triton it is compared with the reference in Triton's
-    interpreter; in CUDA C++ the judge judges it, where there is a GPU.
+    interpreter; where there is a GPU the judge judges it, in CUDA C++, too.
 
     `evokernel export STORE --patch` writes a winner back behind the function's signature (docs/own_kernels.md).
     """

@@ -100,6 +100,8 @@ class Search:
         self.in_flight = in_flight
         self.handed_in_only = handed_in_only
         self.finals = not handed_in_only  # whether the winner is measured anew at the end
+        self.finish_s = 20.0
+        """Time after that of the budget in which what is in flight may end, in s."""
         self.stopper = parts.stopper
         self.fold = StateFold(parts.archipelago, parts.language)
         self.stop_asked = ""

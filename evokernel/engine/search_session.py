@@ -147,9 +147,18 @@ class SearchSession:
                     break
                 await asyncio.sleep(0)  # lets a rule finish, so that the next ask knows its proposal
                 reason = self._reason()
+            if reason and self._tasks and self._clock.seconds > self._parts.stopper.seconds + self._search.finish_s:
+                await self._leave_unfinished()
             if not self._tasks and (reason or not resting):
                 return reason or self._nothing_left()
             await self._wait()
+
+    async def _leave_unfinished(self) -> None:
+        """Stop waiting for candidates, whose compilers take long; their leases stay open."""
+        count = len(self._tasks)
+        await self._cancel_tasks()
+        text = f"{count} candidate{'s' * (count != 1)} not judged {self._search.finish_s:g} s after the time was over"
+        self._notify(Notice(f"{text}: left to the next session"))
 
     def _take_inbox(self) -> None:
         for entry in self._parts.store.take_inbox():
@@ -201,12 +210,15 @@ class SearchSession:
         self._clock.beat()
 
     async def _drop_tasks(self) -> None:
+        await self._cancel_tasks()
+        await self._services.close()
+
+    async def _cancel_tasks(self) -> None:
         """Cancel work in flight; its leases stay open."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = set()
-        await self._services.close()
 
     async def _work(self, selection: Selection, *, asked_seq: int) -> None:
         """Ask the operator and judge its proposal."""

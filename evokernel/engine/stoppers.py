@@ -1,5 +1,6 @@
 """Stoppers: one table of the limits of a budget; the first one reached ends the run."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -69,6 +70,13 @@ class FirstOf:
     """Stop when the first of several rules stops."""
 
     stoppers: Sequence[Stopper]
+
+    @property
+    def seconds(self) -> float:
+        """The time of all sessions after which it stops, in s; infinite without such a limit."""
+        hours = LIMITS["hours"]
+        limits = [each.limit for each in self.stoppers if isinstance(each, AtLimit) and each.rule is hours]
+        return 3600 * min(limits, default=math.inf)
 
     def reason(self, progress: Progress) -> str | None:
         """Return the first reason given."""

@@ -10,7 +10,7 @@ from archive.store import Store
 from evokernel.engine.search import Search
 from evokernel.errors import ConfigError, HarnessError, RunMismatch
 from evokernel.protocols import Operator
-from evokernel.records.evaluation import EvaluationRequest, Fidelity, Status
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity, Status
 from evokernel.records.step import Context, Draft, OperatorKind
 from evokernel.report.best import find_best
 from evokernel.report.verdicts import MeasurementKind
@@ -273,3 +273,28 @@ def test_stop_finishes_what_is_in_flight_and_asks_nothing_more(path: Path) -> No
         assert asyncio.run(search.run()) == "SIGINT"
         assert store.open_leases() == []
     assert all(request.budget is not Fidelity.FINAL for request in evaluator.asked)
+
+
+class Stuck(InstantEvaluator):
+    """Judges a few kernels, and then one for ever."""
+
+    async def evaluate(self, request: EvaluationRequest) -> Evaluation:
+        if len(self.asked) == 5 and request.budget is not Fidelity.FINAL:
+            self.asked.append(request)
+            await asyncio.Event().wait()
+        return await super().evaluate(request)
+
+
+def test_once_the_time_is_over_a_kernel_that_takes_long_is_left_to_the_next_session(path: Path) -> None:
+    heard = Heard()
+    with Store.open(path, write=True) as store:
+        search = toy_search(store, toy_config(budget={"hours": 1e-4}), Stuck(), heard=heard)
+        search.finish_s = 0.5
+        assert asyncio.run(search.run()) == "budget of 0.0001 h used"
+        assert [lease.step for lease in store.open_leases()] == [4]
+        assert store.verify() == []
+    assert any("1 candidate not judged 0.5 s after the time was over" in note for note in heard.notes)
+    run(path, InstantEvaluator(), budget={"evaluations": 1000})
+    with Store.open(path, write=False) as store:
+        assert list(store.open_leases()) == []
+        assert [fact.seq for fact in store.facts() if isinstance(fact, ResultEntry) and fact.proposal.step == 4]

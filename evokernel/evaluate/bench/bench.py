@@ -6,7 +6,7 @@ from evokernel.evaluate.bench.check_admission import refusal_of
 from evokernel.evaluate.bench.groundwork import Groundwork, timed
 from evokernel.evaluate.bench.parts import BaselineAnchors, BenchDevice, WorkerHost
 from evokernel.evaluate.bench.setup import BenchSetup
-from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
+from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose, spare_memory
 from evokernel.evaluate.device.cpu_roofline import best_of
 from evokernel.evaluate.worker_mode.expert_loop import EXPERT
 from evokernel.records.hidden_check import HiddenCheck
@@ -100,6 +100,10 @@ class Bench:
         self._anchors.load_expert(expert)
         self.panel = tuple(dict.fromkeys((*self.panel, EXPERT)))
         self._anchors.anchor(self.timed, self._groundwork.fresh_inputs, panel=self.panel)
+
+    def spare_memory(self, current: BoundWorkload) -> None:
+        """Forget secret inputs of other workloads where all together take too much of the device's memory."""
+        spare_memory(self.workloads, current, most_bytes=self.device.case_bytes)
 
     def repair(self) -> None:
         """Renew guard bars that a candidate has broken, so that the next one is not blamed."""

@@ -31,6 +31,10 @@ class BenchDevice(Protocol):
     def compiles_for_shapes(self) -> bool:
         """Say whether kernels are compiled for the shapes that they are called with."""
 
+    @property
+    def case_bytes(self) -> int:
+        """The memory that inputs and expected values of checks may take together, kept from check to check."""
+
     def measure(self) -> dict[str, float]:
         """Return the device sheet."""
 

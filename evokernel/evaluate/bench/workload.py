@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from evokernel.evaluate.memory.arena import Arena
-from evokernel.evaluate.numerics.arrays import Array, bits, synchronize
+from evokernel.evaluate.numerics.arrays import Array, bits, release_unused, synchronize
 from evokernel.evaluate.numerics.canary import draw_loud, draw_poison, poison_like
 from evokernel.evaluate.numerics.check_contents import compose
 from evokernel.evaluate.numerics.hidden_shapes import hidden_name
@@ -48,6 +48,14 @@ class HiddenCase:
 
     inputs: Mapping[str, Array]
     expected: Expected
+
+    @property
+    def bytes(self) -> int:
+        """The memory that it takes."""
+        held = [*self.inputs.values()]
+        for output in self.expected.outputs:
+            held += [output.high, output.native, *output.others]
+        return sum(array.nbytes for array in held)
 
 
 class BoundWorkload:
@@ -174,6 +182,15 @@ class BoundWorkload:
             self._cases[distribution] = HiddenCase(inputs, expected)
         return self._cases[distribution]
 
+    @property
+    def case_bytes(self) -> int:
+        """The memory that its secret inputs and expected values take."""
+        return sum(case.bytes for case in self._cases.values())
+
+    def forget_cases(self) -> None:
+        """Free the memory of secret inputs and expected values; others are drawn when they are asked for."""
+        self._cases.clear()
+
     def views(self, set_index: int) -> dict[str, Array]:
         """Return the inputs and in/out tensors of one copy, writable."""
         return {tensor.name: self._arena.view(set_index, tensor.name) for tensor in self.task.signature.inputs}
@@ -257,3 +274,18 @@ def draw_ahead(workloads: Iterable[BoundWorkload], *, until: Callable[[], bool])
             if until():
                 return
             bound.case(distribution)
+
+
+def spare_memory(workloads: Iterable[BoundWorkload], current: BoundWorkload, *, most_bytes: int) -> None:
+    """Forget cases of all workloads but the current one, the largest first, until the rest takes `most_bytes`.
+
+    Other processes on a GPU get what is freed.
+    """
+    held = {bound: bound.case_bytes for bound in workloads}
+    for bound in sorted(held, key=lambda bound: -held[bound]):
+        if sum(held.values()) <= most_bytes:
+            return
+        if bound is not current and held[bound]:
+            bound.forget_cases()
+            held[bound] = 0
+            release_unused(bound.device)

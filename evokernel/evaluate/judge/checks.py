@@ -78,6 +78,7 @@ def _try(
         found = session.compare(bound, distributions, stage)
     except WorkerError as error:
         found = failure(error, stage, f"on {bound.label}", hidden=bound.hidden)
+    session.bench.spare_memory(bound)
     found = out_of_bounds(bound, stage) or found
     if found is not None and bound.kind is WorkloadPurpose.HOLDOUT:
         return PhaseVerdict(Status.HOLDOUT_FAILED, stage, HELD_OUT)

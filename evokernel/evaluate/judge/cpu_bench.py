@@ -1,5 +1,6 @@
 """The bench of a processor: shared memory, C++ workers, the clock on cores of its own."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -146,6 +147,11 @@ class Processor:
     def name(self) -> str:
         """The processor's model."""
         return device_name()
+
+    @property
+    def case_bytes(self) -> int:
+        """A quarter of the machine's memory."""
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
 
     def measure(self) -> dict[str, float]:
         """Return the device sheet."""

@@ -184,6 +184,11 @@ class Gpu:
         """The GPU's model."""
         return gpu_roofline.device_name()
 
+    @cached_property
+    def case_bytes(self) -> int:
+        """A quarter of the GPU's memory: a third is for the buffers, and an expected value takes its size anew."""
+        return int(torch.cuda.mem_get_info()[1]) // 4
+
     def measure(self) -> dict[str, float]:
         """Return the device sheet."""
         return gpu_roofline.measure_device()

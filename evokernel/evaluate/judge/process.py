@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # each imports what the other device class does not need
     from evokernel.evaluate.judge.gpu_bench import CudaBench
 
 _CONDITIONS_S = 3.0
+_OUT_OF_MEMORY_CHARACTERS = 250
 _STAGES = {Fidelity.QUICK: Stage.QUICK, Fidelity.PRECISE: Stage.PRECISE, Fidelity.FINAL: Stage.FINAL}
 
 
@@ -196,6 +197,9 @@ def _serve(connection: socket.socket) -> None:
 
 def fault(error: Exception) -> Message:
     """Return the answer that reports an error."""
+    if type(error).__name__ == "OutOfMemoryError":  # torch's, whose text speaks of torch's own settings
+        text = f"the workloads of the task need more memory than the GPU has free; name smaller ones ({error})"
+        return {"error": "HarnessError", "text": text[:_OUT_OF_MEMORY_CHARACTERS]}
     return {"error": type(error).__name__, "text": str(error) or repr(error)}
 
 

@@ -68,3 +68,9 @@ def synchronize(device: str) -> None:
     """Wait until all work that this process queued on a device is done, and visible to other processes."""
     if device != "cpu":
         torch.cuda.synchronize(device)
+
+
+def release_unused(device: str) -> None:
+    """Give memory of a device that this process has freed, and kept for itself, to other processes."""
+    if device != "cpu":
+        torch.cuda.empty_cache()

@@ -5,12 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evokernel.config.run import EvaluationConfig
-from evokernel.errors import ConfigError, HarnessError, LanguageError, TaskError
-from evokernel.evaluate.client.evaluate_kernel import judge
-from evokernel.evaluate.device.device_class import this_machine
+from evokernel.errors import TaskError
 from evokernel.evaluate.inside.process.bundle import unpack
-from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Fidelity
+from evokernel.scaffold.gpu_trial import NotJudged, judged_here
 from evokernel.scaffold.inductor.seed import NOT_COMPARED, build_for_sm90
 from evokernel.tasks import load_task
 
@@ -56,13 +53,7 @@ def _extents(extents: list[int], cluster: int = 1) -> str:
 
 
 def _judged(task_file: Path, program: str, *, whose: str, settings: EvaluationConfig) -> str:
-    if this_machine().gpu is None:
-        return f"{NOT_COMPARED}: there is no GPU here."
     try:
-        verdict = judge(Candidate(program, "cuda"), str(task_file), budgets=(Fidelity.QUICK,), settings=settings)
-    except (TaskError, LanguageError, HarnessError, ConfigError) as error:
-        first = str(error).strip().partition("\n")[0][:200]
-        return f"{NOT_COMPARED}: {first}"
-    if not verdict.ok:
-        raise TaskError(f"{whose} is wrong on {verdict.identity.device}: {verdict.last.feedback.strip()[:600]}")
-    return f"The judge found it right on {verdict.identity.device}."
+        return judged_here(task_file, program, language="cuda", whose=whose, settings=settings)
+    except NotJudged as error:
+        return f"{NOT_COMPARED}: {error}."

@@ -11,18 +11,20 @@ from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 import torch
-from torch._inductor import ir
+from torch._inductor import config, ir
 from torch._inductor.lowering import lowerings, make_pointwise
 from torch._inductor.select_algorithm import SymbolicGridFn, TritonTemplate, autotune_select_algorithm
 from torch._inductor.utils import sympy_product
 from torch._inductor.virtualized import V, ops
-from torch.utils._sympy.functions import FloorDiv, PythonMod
+from torch.utils._sympy.functions import FloorDiv, ModularIndexing, PythonMod
 
 _FEWEST_CHANNELS = 8
 """Output channels of a group, below which the convolution is a sum in place of a product."""
 _TILES = ((64, 64, 32, 4, 3), (128, 64, 32, 4, 3), (64, 128, 32, 4, 3), (128, 128, 32, 8, 3), (64, 32, 32, 4, 2),
           (32, 64, 64, 4, 4), (128, 32, 16, 4, 2))  # fmt: skip
 """Values of BLOCK_M, BLOCK_N, BLOCK_K, num_warps, num_stages; all of them become choices of a tunable."""
+_MOST_TERMS = 32
+"""Terms of such a sum that are written out, one load after the other, in place of a loop."""
 _FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 _HEAD = """
 {{{{def_kernel("X", "W")}}}}
@@ -105,8 +107,7 @@ def convolution(x: Any, weight: Any, bias: Any, *numbers: Any) -> Any:
     settings = _Settings(each_axis(stride), each_axis(padding), each_axis(dilation), transposed, int(groups))
     sizes = _output_sizes(x.get_size(), weight.get_size(), settings, each_axis(output_padding))
     channels = sizes[1] // settings.groups
-    few = V.graph.sizevars.statically_known_lt(channels, _FEWEST_CHANNELS)
-    if few or x.get_dtype() not in _FLOATS:
+    if _size_of_example(channels) < _FEWEST_CHANNELS or x.get_dtype() not in _FLOATS:
         made = _as_sum(x, weight, settings, sizes)
     else:
         made = _as_product(x, weight, settings, sizes)
@@ -114,6 +115,13 @@ def convolution(x: Any, weight: Any, bias: Any, *numbers: Any) -> Any:
         return made
     wide = lowerings[torch.ops.aten.view.default](bias, [sizes[1], *[1] * spatial])
     return lowerings[torch.ops.aten.add.Tensor](made, wide)
+
+
+def _size_of_example(extent: Any) -> int:
+    """Return an extent at the sizes of the trace: what is fast there decides, and the program holds for all."""
+    sizes = V.graph.sizevars
+    hint = sizes.optimization_hint if hasattr(sizes, "optimization_hint") else sizes.size_hint  # torch before 2.12
+    return int(hint(extent))
 
 
 def _output_sizes(
@@ -226,13 +234,12 @@ def _as_sum(x: Any, weight: Any, settings: _Settings, sizes: Sequence[Any]) -> A
     loads, weights = x.make_loader(), weight.make_loader()
     dtype = x.get_dtype()
     wide = torch.float32 if dtype in _FLOATS else dtype
-    inner = given[1] // settings.groups
-    outer = sizes[1] // settings.groups
+    inner, outer = (FloorDiv(extent, settings.groups) for extent in (given[1], sizes[1]))
 
     def term(index: Sequence[Any], across: Sequence[Any]) -> Any:
         batch, channel, *places = index
         source, *taps = across
-        group = channel // outer
+        group = FloorDiv(channel, outer)
         at, inside = [], []
         for axis, (place, tap) in enumerate(zip(places, taps, strict=True)):
             found, conditions = _position(axis, settings, place, tap, given[axis + 2])
@@ -242,18 +249,21 @@ def _as_sum(x: Any, weight: Any, settings: _Settings, sizes: Sequence[Any]) -> A
         for each in inside[1:]:
             mask = ops.and_(mask, each)
         value = ops.masked(mask, lambda: ops.to_dtype(loads([batch, group * inner + source, *at]), wide), 0)
-        first = [group * inner + source, channel % outer] if settings.transposed else [channel, source]
+        first = (
+            [group * inner + source, ModularIndexing(channel, 1, outer)] if settings.transposed else [channel, source]
+        )
         return value * ops.to_dtype(weights([*first, *taps]), wide)
 
-    total = ir.Reduction.create(
-        device=x.get_device_or_error(),
-        dst_dtype=wide,
-        src_dtype=wide,
-        inner_fn=term,
-        ranges=list(sizes),
-        reduction_ranges=[inner, *kernel[2:]],
-        reduction_type="sum",
-    )
+    with config.patch(unroll_reductions_threshold=_MOST_TERMS + 1):
+        total = ir.Reduction.create(
+            device=x.get_device_or_error(),
+            dst_dtype=wide,
+            src_dtype=wide,
+            inner_fn=term,
+            ranges=list(sizes),
+            reduction_ranges=[inner, *kernel[2:]],
+            reduction_type="sum",
+        )
     total.realize()
     return make_pointwise(lambda each: ops.to_dtype(each, dtype), override_return_dtype=dtype)(total)
 

@@ -21,6 +21,8 @@ from evokernel.source.python_file import load_file
 _WORD = re.compile(r"\b[A-Za-z_]\w*\b")
 _TILES = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M")
 _LAUNCH = ("num_warps", "num_stages")
+_MOST_VALUES, _WARP = 128, 32
+"""Values of a block that a thread may hold, beyond which compilers take minutes and registers spill; threads a warp."""
 _WIDTHS = {"fp64": 8, "fp32": 4, "bf16": 2, "fp16": 2}
 
 
@@ -50,7 +52,8 @@ class GeneratedKernel:
         first = found.configs[0]
         self._chosen = {**first.kwargs, "num_warps": first.num_warps, "num_stages": first.num_stages}
         self._values = {name: {self._of(each, name) for each in found.configs} for name in self._chosen}
-        self._wheres: list[str] = []
+        blocks = [name for name in self._chosen if name.endswith("BLOCK")]
+        self._wheres = [f"{' * '.join(blocks)} <= {_MOST_VALUES * _WARP} * num_warps"] * (len(blocks) > 1)
 
     @staticmethod
     def _of(configuration: Any, name: str) -> int:

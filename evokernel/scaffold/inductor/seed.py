@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from evokernel.config.run import EvaluationConfig
-from evokernel.errors import EvokernelError, LanguageError
+from evokernel.errors import EvokernelError, LanguageError, TaskError
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.languages.device_limits import DeviceLimits
 from evokernel.languages.toolchain import run_plain
 from evokernel.records.build import BuildFailure, Built
+from evokernel.scaffold.gpu_trial import NO_GPU, NotJudged, judged_here
 from evokernel.task import Task
 from evokernel.tasks import load_task, task_path
 
@@ -152,7 +153,21 @@ class _Maker:
     def check(self, task: Task, program: str) -> str:
         """Return the result of the comparison of a program that compiles."""
         build_for_sm90(task, program, language="triton", whose=self._whose)
-        return self._compare(program)
+        try:
+            return self._judged(program)
+        except NotJudged as error:
+            failed = "" if str(error) == NO_GPU else f" The judge here failed: {error}."
+        return self._compare(program) + failed
+
+    def _judged(self, program: str) -> str:
+        """Return what the judge of this machine's GPU says. Raises `NoInductorSeed` where the program is wrong."""
+        try:
+            settings = EvaluationConfig(compile_timeout_s=_COMPILE_S)
+            return judged_here(
+                Path(self._task_arguments[0]), program, language="triton", whose=self._whose, settings=settings
+            )
+        except TaskError as error:
+            raise NoInductorSeed(_first_line(str(error))) from None
 
     def _compare(self, program: str) -> str:
         """Return the result of the comparison with the reference. Raises `NoInductorSeed` where results differ."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose, draw_ahead
+from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose, draw_ahead, spare_memory
 from evokernel.evaluate.memory.arena import HostArena
 from evokernel.evaluate.numerics.canary import is_poison
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
@@ -100,3 +100,17 @@ def test_a_resized_ground_is_attached_anew(ground):
     assert len({row[0] for row in seen}) == 2
     assert ground.sets == 2
     assert ground.set_bytes > 3 * 37 * 4
+
+
+def test_cases_of_other_workloads_are_forgotten_where_all_take_too_much(ground):
+    make = partial(make_arena, TASK.signature, WORKLOAD.sizes)
+    other = BoundWorkload(TASK, WORKLOAD, WorkloadPurpose.PROBE, np.random.default_rng(1), make_arena=make)
+    mine, theirs = ground.case("normal"), other.case("normal")
+    assert ground.case_bytes == sum(t.nbytes for t in mine.inputs.values()) + 2 * 37 * (8 + 4)
+    spare_memory([other, ground], ground, most_bytes=ground.case_bytes + other.case_bytes)
+    assert (ground.case("normal"), other.case("normal")) == (mine, theirs)
+    spare_memory([other, ground], ground, most_bytes=ground.case_bytes)
+    assert ground.case("normal") is mine
+    assert other.case_bytes == 0
+    assert other.case("normal") is not theirs
+    other.close()
