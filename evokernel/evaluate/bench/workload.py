@@ -187,6 +187,14 @@ class BoundWorkload:
         """The memory that its secret inputs and expected values take."""
         return sum(case.bytes for case in self._cases.values())
 
+    @property
+    def due_bytes(self) -> int:
+        """The memory that those which are not drawn yet will take."""
+        sizes, due = self.workload.sizes, len(set(self.distributions) - self._cases.keys())
+        drawn = sum(tensor.bytes_at(sizes) for tensor in (*self.task.signature.inputs, *self._results))
+        exact = sum(8 * math.prod(tensor.shape_at(sizes)) for tensor in self._results)
+        return due * (drawn + exact)
+
     def forget_cases(self) -> None:
         """Free the memory of secret inputs and expected values; others are drawn when they are asked for."""
         self._cases.clear()
@@ -277,13 +285,13 @@ def draw_ahead(workloads: Iterable[BoundWorkload], *, until: Callable[[], bool])
 
 
 def spare_memory(workloads: Iterable[BoundWorkload], current: BoundWorkload, *, most_bytes: int) -> None:
-    """Forget cases of all workloads but the current one, the largest first, until the rest takes `most_bytes`.
+    """Forget cases of all workloads but the current one, the largest first, until all of that one fit in `most_bytes`.
 
     Other processes on a GPU get what is freed.
     """
     held = {bound: bound.case_bytes for bound in workloads}
     for bound in sorted(held, key=lambda bound: -held[bound]):
-        if sum(held.values()) <= most_bytes:
+        if sum(held.values()) + current.due_bytes <= most_bytes:
             return
         if bound is not current and held[bound]:
             bound.forget_cases()

@@ -74,11 +74,11 @@ def check_added(session: CandidateSession) -> PhaseVerdict:
 def _try(
     session: CandidateSession, bound: BoundWorkload, distributions: tuple[str, ...], stage: Stage
 ) -> PhaseVerdict | None:
+    session.bench.spare_memory(bound)
     try:
         found = session.compare(bound, distributions, stage)
     except WorkerError as error:
         found = failure(error, stage, f"on {bound.label}", hidden=bound.hidden)
-    session.bench.spare_memory(bound)
     found = out_of_bounds(bound, stage) or found
     if found is not None and bound.kind is WorkloadPurpose.HOLDOUT:
         return PhaseVerdict(Status.HOLDOUT_FAILED, stage, HELD_OUT)

@@ -105,11 +105,14 @@ def test_a_resized_ground_is_attached_anew(ground):
 def test_cases_of_other_workloads_are_forgotten_where_all_take_too_much(ground):
     make = partial(make_arena, TASK.signature, WORKLOAD.sizes)
     other = BoundWorkload(TASK, WORKLOAD, WorkloadPurpose.PROBE, np.random.default_rng(1), make_arena=make)
+    due = ground.due_bytes
     mine, theirs = ground.case("normal"), other.case("normal")
     assert ground.case_bytes == sum(t.nbytes for t in mine.inputs.values()) + 2 * 37 * (8 + 4)
-    spare_memory([other, ground], ground, most_bytes=ground.case_bytes + other.case_bytes)
+    assert due == len(ground.distributions) * ground.case_bytes
+    assert ground.case_bytes + ground.due_bytes == due
+    spare_memory([other, ground], ground, most_bytes=due + other.case_bytes)
     assert (ground.case("normal"), other.case("normal")) == (mine, theirs)
-    spare_memory([other, ground], ground, most_bytes=ground.case_bytes)
+    spare_memory([other, ground], ground, most_bytes=due)
     assert ground.case("normal") is mine
     assert other.case_bytes == 0
     assert other.case("normal") is not theirs
