@@ -20,7 +20,7 @@ from evokernel.evaluate.numerics.inputs import draw
 from evokernel.scaffold.config_schema import MODELINE, SCHEMA_FILE, schema_text
 from evokernel.scaffold.dimensions import Layout, derive_layout, layout_without, shapes_at
 from evokernel.scaffold.example_text import parse_inputs
-from evokernel.scaffold.index_bounds import find_bounds
+from evokernel.scaffold.index_bounds import find_bounds, tied_by_indices
 from evokernel.scaffold.operation_analysis import OperationAnalysis, analyse
 from evokernel.scaffold.parameter_gradients import useless_apart
 from evokernel.scaffold.project_precision import project_precision, tensor_dtypes
@@ -125,7 +125,7 @@ def init_project(
         TaskError: the operation cannot be found, run or described; the message says what to do.
     """
     subject = changes_apart(state_apart(find_subject(path, name=name, inputs=inputs, example_inputs=example_inputs)))
-    layout, devices = derive_layout(subject), settings.devices
+    layout, devices = tied_by_indices(subject, derive_layout(subject)), settings.devices
     if (counting := useless_apart(subject, layout)) is not subject:
         subject, layout = counting, layout_without(layout, counting)
     floats = project_precision(subject, layout, devices, cpu_dtype=settings.cpu_dtype)
