@@ -53,6 +53,7 @@ def test_inputs_that_cannot_be_read(text: str) -> None:
 
 
 def test_inputs_hold_shapes_and_constants() -> None:
+    assert parse_inputs("alpha: f32[]")["alpha"].shape == ()
     made = parse_inputs("x: 4x5, w: 7, eps: 1e-6, flag: True, mode: 'sum', axis: -1")
     assert tuple(made["x"].shape) == (4, 5)
     assert tuple(made["w"].shape) == (7,)
