@@ -1,5 +1,6 @@
 """What `init` says where a file leaves something open."""
 
+from math import prod
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from evokernel.scaffold.parameter_gradients import useless_apart
 from evokernel.scaffold.task_text import call_text
 from evokernel.scaffold.trial import changes_apart, counted_flops, state_apart
 from evokernel.scaffold.user_operation import find_subject
+from evokernel.scaffold.workloads import LIMITS, WorkloadCosts, plan_workloads
 
 
 @pytest.mark.parametrize(
@@ -207,6 +209,21 @@ def test_a_parameter_that_does_not_count_is_found_where_the_module_multiplies_ro
     path.write_text("\n".join(["import torch", "from torch import nn", *lines]), encoding="utf-8")
     subject = find_subject(path, inputs="x: 8x6")
     assert set(useless_apart(subject, derive_layout(subject)).zeros) == {"linear.bias"}
+
+
+def test_many_weights_do_not_shrink_the_sizes(tmp_path: Path) -> None:
+    path = tmp_path / "twice.py"
+    path.write_text("def twice(x): return 2 * x\n", encoding="utf-8")
+    subject = find_subject(path, inputs="x: 64x32")
+    layout = derive_layout(subject)
+    cost = WorkloadCosts(
+        flops=lambda dims: prod(dims.values()),
+        moved=lambda dims: prod(dims.values()),
+        elements=lambda dims: 10**8 + prod(dims.values()),
+    )
+    plan = plan_workloads(subject, layout, cost, limits=LIMITS["cpu"], own=[layout.example])
+    assert plan.search[0] == layout.example
+    assert all(high > 8 for _, high in plan.probe.values())
 
 
 def test_sizes_that_one_index_ties_are_one_dimension(tmp_path: Path) -> None:
