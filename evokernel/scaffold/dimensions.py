@@ -101,6 +101,26 @@ def layout_without(layout: Layout, subject: UserOperation) -> Layout:
     return replace(layout, inputs=inputs)
 
 
+def with_equal_sizes_as_one(subject: UserOperation, layout: Layout) -> Layout:
+    """Return the layout with dimensions that are equal in the example as one; the same where there is no such rule.
+
+    Raises:
+        TaskError: as `derive_layout`.
+    """
+    groups: dict[tuple[int, int], list[Dimension]] = {}
+    for each in layout.dimensions:
+        groups.setdefault((each.unit, each.example), []).append(each)
+    if len(groups) == len(layout.dimensions):
+        return layout
+    joined = tuple(
+        replace(alike[0], axes=tuple(axis for each in alike for axis in each.axes)) for alike in groups.values()
+    )
+    example = {name: tuple(tensor.shape) for name, tensor in subject.inputs.items()}
+    with suppress(NotGeneral):
+        return _layout(subject, example, joined, outputs_of(subject, example))
+    return layout
+
+
 def in_steps_of_two(subject: UserOperation, layout: Layout) -> Iterator[Layout]:
     """Yield the layout once for each dimension that is even in the example, with twice its unit.
 

@@ -17,9 +17,9 @@ _SHORT = {
 }  # fmt: skip
 _EXTENTS = r"[1-9]\d*(?:\s*[x,]\s*[1-9]\d*)*"
 _TENSOR = re.compile(
-    rf"(?:(?P<dtype>[a-z]\w*)\s*\[(?P<inner>{_EXTENTS})\]|(?P<plain>{_EXTENTS}))(?:\s*<\s*(?P<below>\d+))?"
+    rf"(?:(?P<dtype>[a-z]\w*)\s*\[(?P<inner>{_EXTENTS}|)\]|(?P<plain>{_EXTENTS}))(?:\s*<\s*(?P<below>\d+))?"
 )
-_FORMS = '"name: 1024x1024", "name: bf16[1024x1024]", "name: int64[1024] < 4096", "name: bool[1024]" or "name: 0.5"'
+_FORMS = '"name: 1024x1024", "name: bf16[1024x1024]", "name: int64[1024] < 4096", "name: f32[]" or "name: 0.5"'
 _FEW = 8
 """Integers without a bound are drawn below this."""
 
@@ -56,7 +56,7 @@ def _items(text: str) -> list[str]:
 
 
 def parse_tensor(name: str, text: str, *, generator: torch.Generator) -> torch.Tensor | None:
-    """Return a tensor of random contents for `64x32` or `int64[64] < 32`; None for another text.
+    """Return a tensor of random contents for `64x32`, `int64[64] < 32` or `f32[]`; None for another text.
 
     Raises:
         TaskError: it is a tensor of an unknown type, or its bound is for integers.
@@ -64,14 +64,15 @@ def parse_tensor(name: str, text: str, *, generator: torch.Generator) -> torch.T
     found = _TENSOR.fullmatch(text)
     if found is None:
         return None
-    shape = [int(extent) for extent in (found["inner"] or found["plain"]).replace("x", ",").split(",")]
+    extents = found["plain"] or found["inner"]
+    shape = [int(extent) for extent in extents.replace("x", ",").split(",")] if extents else []
     dtype = _SHORT.get(found["dtype"] or "", found["dtype"] or "float32")
     if dtype not in DTYPES:
         raise TaskError(f"--inputs {name}: the type {dtype!r} is none of {', '.join(DTYPES)}")
     if found["below"] and "int" not in dtype:
         raise TaskError(f"--inputs {name}: a bound is for integers; write for example int64[1024] < {found['below']}")
     if is_float(dtype):
-        return torch.randn(*shape, generator=generator).to(torch_dtype(dtype))
+        return torch.randn(shape, generator=generator).to(torch_dtype(dtype))
     if dtype == "bool":
         return torch.randint(0, 2, shape, generator=generator).bool()
     kind = torch.iinfo(torch_dtype(dtype))

@@ -5,11 +5,31 @@ from collections.abc import Iterator, Mapping
 import torch
 
 from evokernel.errors import TaskError
-from evokernel.scaffold.dimensions import Layout, shapes_at
+from evokernel.scaffold.dimensions import Layout, shapes_at, with_equal_sizes_as_one
 from evokernel.scaffold.user_operation import UserOperation
 from evokernel.source.expressions import evaluate
 
 _SMALL = (11, 13, 17, 19, 23, 7, 5, 29, 31, 3, 37, 41, 43, 47, 53, 59)
+
+
+def tied_by_indices(subject: UserOperation, layout: Layout) -> Layout:
+    """Return the layout with equal sizes of the example as one where indices fit only some of the sizes otherwise.
+
+    Two caches that one position indexes are as long as each other, which shapes alone do not show.
+
+    Raises:
+        TaskError: as `derive_layout`.
+    """
+    indices = [
+        name for name, each in subject.inputs.items() if not each.is_floating_point() and each.element_size() > 1
+    ]
+    tried = [dict(zip(layout.example, sizes, strict=False)) for sizes in (_SMALL, _SMALL[len(layout.example) :: -1])]
+    for name in indices:
+        if not all(_accepts(subject, layout, dims, name, 0) for dims in tried):
+            return with_equal_sizes_as_one(subject, layout)
+        if len({_indexed(subject, layout, name, dims) for dims in tried}) > 1:
+            return with_equal_sizes_as_one(subject, layout)
+    return layout
 
 
 def find_bounds(subject: UserOperation, layout: Layout) -> dict[str, str | int]:
@@ -31,7 +51,7 @@ def find_bounds(subject: UserOperation, layout: Layout) -> dict[str, str | int]:
             if low >= 0 and 2 * (high + 1) <= torch.iinfo(tensor.dtype).max:
                 found[name] = high + 1
         elif low >= 0:
-            found[name] = _indexed(subject, layout, name) or high + 1
+            found[name] = _indexed(subject, layout, name, dict(zip(layout.example, _SMALL, strict=False))) or high + 1
         elif beside_floats:
             raise TaskError(
                 f"the integers in {name!r} go down to {low}; a task's integers beside floating-point inputs are at "
@@ -40,9 +60,8 @@ def find_bounds(subject: UserOperation, layout: Layout) -> dict[str, str | int]:
     return found
 
 
-def _indexed(subject: UserOperation, layout: Layout, name: str) -> str | int | None:
+def _indexed(subject: UserOperation, layout: Layout, name: str, dims: Mapping[str, int]) -> str | int | None:
     """Return the extent that an input's values index, or None."""
-    dims = dict(zip(layout.example, _SMALL, strict=False))
     for extent, size in _extents(layout, dims):
         if _accepts(subject, layout, dims, name, size - 1) and not _accepts(subject, layout, dims, name, size):
             return extent

@@ -20,7 +20,7 @@ from evokernel.evaluate.numerics.inputs import draw
 from evokernel.scaffold.config_schema import MODELINE, SCHEMA_FILE, schema_text
 from evokernel.scaffold.dimensions import Layout, derive_layout, layout_without, shapes_at
 from evokernel.scaffold.example_text import parse_inputs
-from evokernel.scaffold.index_bounds import find_bounds
+from evokernel.scaffold.index_bounds import find_bounds, tied_by_indices
 from evokernel.scaffold.operation_analysis import OperationAnalysis, analyse
 from evokernel.scaffold.parameter_gradients import useless_apart
 from evokernel.scaffold.project_precision import project_precision, tensor_dtypes
@@ -30,7 +30,7 @@ from evokernel.scaffold.trial import changes_apart, state_apart
 from evokernel.scaffold.user_operation import UserOperation, find_subject
 from evokernel.scaffold.workloads import LIMITS, WorkloadCosts, WorkloadDraft, dims_of, plan_workloads
 from evokernel.source.expressions import evaluate
-from evokernel.task import DTYPES, Task, Workload
+from evokernel.task import DTYPES, Task, Workload, WorkloadSet
 from evokernel.tasks import load_task
 
 _ENDS: Mapping[str, str] = {"cpp": ".cpp", "triton": "_triton.py", "cuda": ".cu.py"}
@@ -39,6 +39,9 @@ _TRIED_WITHOUT_GPU_BYTES = 1 << 19
 
 _TRIED_WITHOUT_GPU_FLOPS = 50_000_000
 """Operations of such a workload: it is computed a hundred times, in fp64 too."""
+
+_LARGER = 16
+"""Times as large a workload is tried where a task is refused on that one."""
 
 _FEWER = (("wide",), ("wide", "offset"), ("wide", "offset", "needles"))
 """Distributions that are left out, in this order, where a task's values depend on each other."""
@@ -125,7 +128,7 @@ def init_project(
         TaskError: the operation cannot be found, run or described; the message says what to do.
     """
     subject = changes_apart(state_apart(find_subject(path, name=name, inputs=inputs, example_inputs=example_inputs)))
-    layout, devices = derive_layout(subject), settings.devices
+    layout, devices = tied_by_indices(subject, derive_layout(subject)), settings.devices
     if (counting := useless_apart(subject, layout)) is not subject:
         subject, layout = counting, layout_without(layout, counting)
     floats = project_precision(subject, layout, devices, cpu_dtype=settings.cpu_dtype)
@@ -287,24 +290,46 @@ def _admission(task: Task, *, times: int = 1) -> tuple[str, str]:
     found = []
     try:
         for device in task.workloads:
-            tried = task.on(device)
-            tried = _shrunk(tried) if device == "cuda" else tried
-            said = [admit(tried, device, rng=np.random.default_rng()).message for _ in range(times)]
+            said = [_admitted(task.on(device), device) for _ in range(times)]
             found.append(f"{device}: {said[-1]}")
     except TaskError as error:
         return "", str(error)
     return "; ".join(found), ""
 
 
-def _shrunk(task: Task) -> Task:
-    """Return a task for GPUs with a search workload that a processor can try."""
+def _admitted(task: Task, device: str) -> str:
+    """Return the result of an admission, that of a task for GPUs on sizes that a processor can try.
+
+    Raises:
+        TaskError: as `admit`.
+    """
+    if device != "cuda":
+        return admit(task, device, rng=np.random.default_rng()).message
+    small, larger = _shrunk(task), _shrunk(task, times=_LARGER)
+    try:
+        return admit(small, device, rng=np.random.default_rng()).message
+    except TaskError:
+        if larger.workloads == small.workloads:
+            raise
+        # the end of a wide window lies beyond the edges of a small image
+        return admit(larger, device, rng=np.random.default_rng()).message
+
+
+def _shrunk(task: Task, *, times: int = 1) -> Task:
+    """Return a task for GPUs with a search workload that a processor can try; `times` as large a one."""
     ((device, workloads),) = task.workloads.items()
     sizes, small = dict(workloads.search[0].sizes), Workload("small", workloads.search[0].sizes)
-    while task.bytes_at(small) > _TRIED_WITHOUT_GPU_BYTES or task.flops_at(small) > _TRIED_WITHOUT_GPU_FLOPS:
-        least = {name: workloads.range_of(name, sizes)[0] if name in workloads.probe else 1 for name in sizes}
+    weights = task.bytes_at(Workload("least", {**small.dims, **_least(workloads, sizes)}))  # no smaller at any size
+    most_bytes, most_flops = weights + times * _TRIED_WITHOUT_GPU_BYTES, times * _TRIED_WITHOUT_GPU_FLOPS
+    while task.bytes_at(small) > most_bytes or task.flops_at(small) > most_flops:
+        least = _least(workloads, sizes)
         wide = [name for name, size in sizes.items() if size // 2 >= max(least[name], 1)]
         if not wide:
             break
         sizes[max(wide, key=lambda name: sizes[name])] //= 2
         small = Workload("small", dict(sizes))
     return replace(task, workloads={device: replace(workloads, search=(small,))})
+
+
+def _least(workloads: WorkloadSet, sizes: Mapping[str, int]) -> dict[str, int]:
+    return {name: workloads.range_of(name, sizes)[0] if name in workloads.probe else 1 for name in sizes}

@@ -35,7 +35,7 @@ _LARGE_BYTES = 1 << 25
 """Size of the tensors above which an example is no trial of a plain kernel."""
 _HEAD_LINES = 4
 """Lines of a program's docstring."""
-_COMPARE_S = 120.0
+_COMPARE_S = 45.0
 """The longest that Triton's interpreter may compare a program with its reference, in s."""
 
 

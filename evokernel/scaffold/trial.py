@@ -24,6 +24,8 @@ from evokernel.task import DTYPES
 
 _LOGGERS = ("torch._subclasses.fake_tensor", "torch.fx.experimental.proxy_tensor")
 
+_WRITES_AT_INDICES = (torch.ops.aten.index_put, torch.ops.aten.index_put_)
+
 
 class _RandomOperation(Exception):
     """A random operation, by its name."""
@@ -33,6 +35,9 @@ class _NoRandomness(TorchDispatchMode):  # type: ignore[misc]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if torch.Tag.nondeterministic_seeded in func.tags:
             raise _RandomOperation(str(func).rpartition(".")[0])
+        if func.overloadpacket in _WRITES_AT_INDICES:  # without data, torch does not compare these shapes
+            target, indices, values, *_ = args
+            values.expand(target[tuple(slice(None) if each is None else each for each in indices)].shape)
         return func(*args, **(kwargs or {}))
 
 

@@ -1,7 +1,7 @@
 """Workloads around the user's sizes: search, holdout, and the range of hidden probes."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 
 import torch
@@ -107,6 +107,9 @@ def plan_workloads(
     first size counts twice.
     """
     least = least_size(subject, layout)
+    weights_alone = cost.elements(dict.fromkeys(layout.example, least))  # smaller sizes do not make them fewer
+    count = cost.elements
+    cost = replace(cost, elements=lambda dims: count(dims) - weights_alone)
     kept = [_cut(dims, cost, limits, least=least, most_us=limits.own_us) for dims in own]
     base = _grown(_cut(kept[0], cost, limits, least=least, most_us=limits.most_us), cost, limits)
     planned = _scaled(subject, layout, base, _SEARCH, odd=False, least=least)

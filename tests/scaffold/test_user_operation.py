@@ -1,5 +1,6 @@
 """What `init` says where a file leaves something open."""
 
+from math import prod
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,13 @@ import torch
 from evokernel.errors import TaskError
 from evokernel.scaffold.dimensions import derive_layout
 from evokernel.scaffold.example_text import parse_inputs
+from evokernel.scaffold.index_bounds import find_bounds, tied_by_indices
 from evokernel.scaffold.operation_analysis import analyse
 from evokernel.scaffold.parameter_gradients import useless_apart
 from evokernel.scaffold.task_text import call_text
-from evokernel.scaffold.trial import counted_flops, state_apart
+from evokernel.scaffold.trial import changes_apart, counted_flops, state_apart
 from evokernel.scaffold.user_operation import find_subject
+from evokernel.scaffold.workloads import LIMITS, WorkloadCosts, plan_workloads
 
 
 @pytest.mark.parametrize(
@@ -52,6 +55,7 @@ def test_inputs_that_cannot_be_read(text: str) -> None:
 
 
 def test_inputs_hold_shapes_and_constants() -> None:
+    assert parse_inputs("alpha: f32[]")["alpha"].shape == ()
     made = parse_inputs("x: 4x5, w: 7, eps: 1e-6, flag: True, mode: 'sum', axis: -1")
     assert tuple(made["x"].shape) == (4, 5)
     assert tuple(made["w"].shape) == (7,)
@@ -189,6 +193,58 @@ def test_parameters_that_do_not_count_are_no_inputs(tmp_path: Path) -> None:
     assert "torch.zeros((9,), dtype=x.dtype, device=x.device)" in call_text(found)
     inputs = {name: each.double() for name, each in found.inputs.items()}
     assert torch.allclose(found.call(inputs).detach(), subject.target.double()(inputs["x"]).detach())
+
+
+def test_a_parameter_that_does_not_count_is_found_where_the_module_multiplies_roundings(tmp_path: Path) -> None:
+    path = tmp_path / "steep.py"
+    lines = [
+        "class Steep(nn.Module):",
+        "    def __init__(self):",
+        "        super().__init__()",
+        "        self.linear, self.scale = nn.Linear(6, 9), nn.Parameter(torch.ones(9))",
+        "    def forward(self, x):",
+        "        y = self.linear(x)",
+        "        return torch.sin(3e5 * self.scale * (y - y.mean(0)))",
+    ]
+    path.write_text("\n".join(["import torch", "from torch import nn", *lines]), encoding="utf-8")
+    subject = find_subject(path, inputs="x: 8x6")
+    assert set(useless_apart(subject, derive_layout(subject)).zeros) == {"linear.bias"}
+
+
+def test_many_weights_do_not_shrink_the_sizes(tmp_path: Path) -> None:
+    path = tmp_path / "twice.py"
+    path.write_text("def twice(x): return 2 * x\n", encoding="utf-8")
+    subject = find_subject(path, inputs="x: 64x32")
+    layout = derive_layout(subject)
+    cost = WorkloadCosts(
+        flops=lambda dims: prod(dims.values()),
+        moved=lambda dims: prod(dims.values()),
+        elements=lambda dims: 10**8 + prod(dims.values()),
+    )
+    plan = plan_workloads(subject, layout, cost, limits=LIMITS["cpu"], own=[layout.example])
+    assert plan.search[0] == layout.example
+    assert all(high > 8 for _, high in plan.probe.values())
+
+
+def test_sizes_that_one_index_ties_are_one_dimension(tmp_path: Path) -> None:
+    path = tmp_path / "caches.py"
+    lines = [
+        "def update(k_cache, v_cache, k, v, position):",
+        "    rows = torch.arange(k.shape[0], device=k.device)",
+        "    k_cache[rows, position] = k",
+        "    v_cache[rows, position] = v",
+    ]
+    path.write_text("\n".join(["import torch", *lines]), encoding="utf-8")
+    inputs = "k_cache: 4x10x6, v_cache: 4x10x8, k: 4x6, v: 4x8, position: int64[4] < 10"
+    subject = changes_apart(find_subject(path, inputs=inputs))
+    layout = derive_layout(subject)
+    assert layout.inputs["k"][1] == layout.inputs["k_cache"][2]  # torch compares them with data only
+    assert layout.inputs["k_cache"][:2] != layout.inputs["v_cache"][:2]
+    tied = tied_by_indices(subject, layout)
+    rows, length, _ = tied.inputs["k_cache"]
+    assert tied.inputs["v_cache"][:2] == (rows, length)
+    assert tied.inputs["position"] == (rows,)
+    assert find_bounds(subject, tied) == {"position": length}
 
 
 def test_a_parameter_without_axes_is_an_input_of_one_element(tmp_path: Path) -> None:

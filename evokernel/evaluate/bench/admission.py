@@ -140,10 +140,14 @@ def _cases(task: Task, device_class: str, rng: np.random.Generator, *, device: s
     plan = [(odd, name) for name in task.distributions]
     plan += [(search, extra)]
     plan += [(least, name) for name in task.distributions]
-    # drawn only while an empty answer survives: a maximum over a row seldom lies in its tail
-    plan += [(search, name) for name in task.distributions] * _MORE_ROUNDS
     for workload, distribution in plan:
         yield AdmissionVariant.drawn(task, workload, distribution, rng, device=device)
+    # drawn only while an empty answer survives: a maximum over a row seldom lies in its tail, and the upper part of a
+    # matrix that is cut to a triangle counts where it has more rows than columns
+    for _ in range(_MORE_ROUNDS):
+        for distribution in task.distributions:
+            for workload in (search, probe_workloads(workloads, rng)[1]):
+                yield AdmissionVariant.drawn(task, workload, distribution, rng, device=device)
 
 
 def _check_honest(case: AdmissionVariant, rng: np.random.Generator) -> list[str]:

@@ -30,7 +30,10 @@ _TILE = 32
 
 
 def main(task_spec: str, device_class: str, program: str, answer: str) -> None:
-    """Write `{"wrong": why}`, empty where all is right, or `{"failed": why}` where the interpreter raised."""
+    """Write `{"wrong": why}`, empty where all is right, or `{"failed": why}` where the interpreter raised.
+
+    After each size it writes what it found until then, and how many there were, as `sizes`.
+    """
     task = load_task(task_spec).on(device_class)
     text = Path(program).read_text()
     if any(is_float(tensor.dtype) and DTYPES[tensor.dtype] < 4 for tensor in task.signature.tensors):
@@ -40,8 +43,9 @@ def main(task_spec: str, device_class: str, program: str, answer: str) -> None:
         torch.cuda.device = contextlib.nullcontext  # host code may choose the device of its tensors
     try:
         run = _loaded(_in_small_tiles(text), Path(answer).with_name("interpreted.py"))
-        for workload in check_workloads(task):
+        for count, workload in enumerate(check_workloads(task), 1):
             told["wrong"] = told["wrong"] or _compare(task, run, workload)
+            Path(answer).write_text(json.dumps({**told, "sizes": count}))  # for when the next one takes too long
     except TaskError:  # called with fp32, it does not give the outputs their types
         told = {"failed": "it rounds to short types in its own way, and the reference casts to one"}
     except Exception as error:  # noqa: BLE001  the interpreter runs what was generated, which may raise anything

@@ -146,7 +146,7 @@ UNFIT = {
     "zero": (lambda: make("zero", lambda x, **_: x - x), "zeros would pass|ignores 'x'"),
     "nearly constant": (
         lambda: make("mean", lambda x, **_: (x * 1e-9 + 1).tanh()),
-        "would pass as an answer in all of 37 checks",
+        "would pass as an answer in all of 61 checks",
     ),
     "copy": (lambda: make("copy", lambda x, **_: x.clone()), "x passed through would pass"),
     "ignored": (
@@ -258,3 +258,31 @@ def test_a_task_on_which_honest_answers_differ_in_equal_rows_gets_no_patchwork()
 def test_an_unknown_device_class_names_the_known_ones():
     with pytest.raises(TaskError, match="it has: cpu"):
         admit(FIT["gelu"](), "cuda", rng=np.random.default_rng(0))
+
+
+def test_what_counts_at_some_sizes_only_is_tried_at_more_of_them():
+    """Columns of a product cut to a triangle count where it has as many rows, as few of the sizes drawn have."""
+
+    def lower(a, b, **_):
+        return torch.tril(a @ b)
+
+    sizes = WorkloadSet(
+        search=(Workload("64x32x128", {"R": 64, "K": 32, "C": 128}),),
+        holdout=(Workload("33x31x140", {"R": 33, "K": 31, "C": 140}),),
+        probe={"R": (1, 40), "K": (1, 40), "C": (1, 40)},
+    )
+    task = Task(
+        name="lower",
+        reference=lower,
+        signature=Signature(
+            inputs=(Tensor("a", ("R", "K")), Tensor("b", ("K", "C"))),
+            scalars=(Scalar("R"), Scalar("K"), Scalar("C")),
+            outputs=(out("y", "R", "C"),),
+        ),
+        workloads={"cpu": sizes},
+        flops="2 * R * K * C",
+        precision=Precision(reduction="K"),
+    )
+    for seed in range(4):
+        rejected = admit(task, "cpu", rng=np.random.default_rng(seed)).rejected
+        assert "the answer without the tail of b along C" in rejected
