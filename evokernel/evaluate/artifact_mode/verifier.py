@@ -34,7 +34,7 @@ class Verifier:
         self._bound = bound
         self._comparers = comparers or {}
         self._rng = rng
-        self._expected = bound.case(bound.workload.distribution).expected
+        self._expected = bound.tolerance(bound.workload.distribution)
         self._wrote = bound.all_outputs(bound.sets)
         self.kept = [torch.empty(out.shape, dtype=out.dtype, device=out.device) for out in self._wrote]
         self._spared = torch.zeros(_SPARED, dtype=torch.int64, device=bound.device)

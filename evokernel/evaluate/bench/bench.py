@@ -8,6 +8,7 @@ from evokernel.evaluate.bench.parts import BaselineAnchors, BenchDevice, WorkerH
 from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose, spare_memory
 from evokernel.evaluate.device.cpu_roofline import best_of
+from evokernel.evaluate.numerics.arrays import release_unused
 from evokernel.evaluate.worker_mode.expert_loop import EXPERT
 from evokernel.records.hidden_check import HiddenCheck
 from evokernel.records.timing import Floor
@@ -104,6 +105,13 @@ class Bench:
     def spare_memory(self, current: BoundWorkload) -> None:
         """Forget secret inputs of other workloads where all together take too much of the device's memory."""
         spare_memory(self.workloads, current, most_bytes=self.device.case_bytes)
+
+    def begin_timing(self) -> None:
+        """Forget all cases of a final measurement, which has made its checks: its clock needs the memory."""
+        if self.final:
+            for bound in self.workloads:
+                bound.forget_cases()
+            release_unused(self._groundwork.device_class)
 
     def repair(self) -> None:
         """Renew guard bars that a candidate has broken, so that the next one is not blamed."""

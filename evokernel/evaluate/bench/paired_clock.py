@@ -124,7 +124,7 @@ class PairedClock(ABC):
         self._call_ns: list[float] = []
         """Times of one call of the candidate in the batches that count."""
         self._changes_inputs = any(tensor.role is Role.INOUT for tensor in bound.task.signature.inputs)
-        self._expected = bound.case(bound.workload.distribution).expected
+        self._expected = bound.tolerance(bound.workload.distribution)
         self._others = [name for name in bound.task.distributions if name != bound.workload.distribution]
 
     @abstractmethod
@@ -236,7 +236,7 @@ class PairedClock(ABC):
         bound, inputs = self._bound, self._contents(window)
         poison, hidden = bound.poison_word, bound.hidden
         native = native_answer(bound.task, bound.workload, inputs)
-        expected = bound.case(distribution).expected
+        expected = bound.tolerance(distribution)
         if judge_timed(expected, outputs, native=native, poison=poison, hidden=hidden) is None:
             return
         if self._is_wrong(inputs, outputs, distribution=distribution):

@@ -87,6 +87,7 @@ class BoundWorkload:
         self.chosen = ""
         self._poison, self._loud = draw_poison(rng), draw_loud(rng)
         self._cases: dict[str, HiddenCase] = {}
+        self._tolerances: dict[str, Expected] = {}
         self._generation = 0
         self._make = make_arena
         self._arena = make_arena(sets)
@@ -180,7 +181,14 @@ class BoundWorkload:
             inputs = make(self.task, self.workload, rng=self._rng, device=self.device)
             expected = expect(self.task, self.workload, inputs, distribution=distribution)
             self._cases[distribution] = HiddenCase(inputs, expected)
+            self._tolerances[distribution] = expected.tolerance()
         return self._cases[distribution]
+
+    def tolerance(self, distribution: str) -> Expected:
+        """Return what timed calls are compared by; it outlives the case. Raises `TaskError`."""
+        if distribution not in self._tolerances:
+            self.case(distribution)
+        return self._tolerances[distribution]
 
     @property
     def case_bytes(self) -> int:

@@ -37,6 +37,7 @@ class Request:
 
 def time_candidate(session: CandidateSession, request: Request) -> PhaseVerdict:
     """Return the timings of a candidate that passed the checks, or a verdict against it."""
+    session.bench.begin_timing()
     timings: list[Timing] = []
     early = False
     for bound in session.bench.timed:

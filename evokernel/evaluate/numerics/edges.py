@@ -1,7 +1,7 @@
-"""Elements at an edge: what is rounded or compared after honest arithmetic may fall either way.
+"""Elements at an edge: what is rounded, compared or ranked after honest arithmetic may fall either way.
 
-Every inexact result of the fp64 reference moves by some roundings of fp32, up or down (Monte Carlo arithmetic, Parker
-1997). What is exact stays: a comparison of two inputs has no edges, and neither have sums of small integers.
+Every inexact result of the fp64 reference moves by some roundings, up or down (Monte Carlo arithmetic, Parker 1997).
+What is exact stays: a comparison of two inputs has no edges, and neither have sums of small integers.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,22 +19,27 @@ _RUNS = 8
 
 
 def edge_answers(
-    task: Task, workload: Workload, inputs: Mapping[str, Array], *, unit: float
+    task: Task, workload: Workload, inputs: Mapping[str, Array], *, unit: float, dtype: torch.dtype = torch.float32
 ) -> Iterator[tuple[Array, ...]]:
-    """Yield the answers of the reference whose inexact results move by a part `unit` of their size."""
+    """Yield the answers of the reference whose results, where `dtype` does not hold them, move by a part `unit`."""
     device = next(iter(inputs.values())).device
     chance = torch.Generator(device).manual_seed(0)  # no secret: it only sizes the tolerance
     for _ in range(_RUNS):
-        with _Moved(unit, chance):
-            yield high_answer(task, workload, inputs)
+        with _Moved(unit, chance, dtype) as moved:
+            answer = high_answer(task, workload, inputs)
+        if moved.nothing:
+            return
+        yield answer
 
 
 class _Moved(EagerMode):
-    """Moves the results that fp32 does not hold, to numbers that it holds."""
+    """Moves the results that a dtype does not hold, to numbers that it holds."""
 
-    def __init__(self, unit: float, chance: torch.Generator) -> None:
+    def __init__(self, unit: float, chance: torch.Generator, dtype: torch.dtype) -> None:
         super().__init__()
-        self._unit, self._chance = unit, chance
+        self._unit, self._chance, self._dtype = unit, chance, dtype
+        self.nothing = True
+        """Every result was exact."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
@@ -47,9 +52,10 @@ class _Moved(EagerMode):
     def _moved(self, made: Any) -> Any:
         if not isinstance(made, torch.Tensor) or made.dtype != torch.float64:
             return made
-        inexact = made.float().double() != made
+        inexact = made.to(self._dtype).double() != made
         if inexact.any():
+            self.nothing = False
             up = torch.randint(0, 2, made.shape, generator=self._chance, device=made.device).mul_(2).sub_(1)
-            moved = (made * (1 + self._unit * up)).float().double()
+            moved = (made * (1 + self._unit * up)).to(self._dtype).double()
             made.copy_(torch.where(inexact & made.isfinite(), moved, made))  # in place, for operations in place
         return made

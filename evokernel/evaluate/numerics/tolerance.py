@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from evokernel.evaluate.numerics.arrays import Array, differ, is_float, widen
+from evokernel.evaluate.numerics.arrays import Array, differ, is_float, torch_dtype, widen
 from evokernel.evaluate.numerics.edges import edge_answers
 from evokernel.evaluate.numerics.inputs import result_tensors
 from evokernel.evaluate.numerics.references import high_answer, native_answer
@@ -30,8 +30,9 @@ ROUNDOFF = {
 _TF32_ROUNDOFF = 2.0**-11
 _ALIKE = {"integers01": 2.0**13, "needles": 2.0**13, PATCHWORK: 2.0**11, PATCHWORK_KEPT: 2.0**11}
 """The most roundings allowed on distributions full of equal values."""
-EDGED = (torch.bool, torch.int8, torch.uint8)
-"""Types of results that are compared exactly but at edges."""
+_BYTES = (torch.bool, torch.int8, torch.uint8)
+EDGED = (*_BYTES, torch.int16, torch.int32, torch.int64)
+"""Types of results that are compared exactly but at edges: between two numbers, or positions of numbers that tie."""
 _WIDE = "wide"  # magnitudes from 1e-4 to 1e4
 _FEW_ELEMENTS = 256  # with fewer results one shifted run is no estimate of rounding errors
 
@@ -99,6 +100,14 @@ class Expected:
     outputs: tuple[ExpectedOutput, ...]
     """In/out tensors, then outputs, in the order of the signature."""
 
+    def tolerance(self) -> "Expected":
+        """Return what timed calls on other inputs are compared by: shapes and limits, without the numbers."""
+        bare = [
+            replace(output, high=_without_numbers(output.high), native=_without_numbers(output.native), others=())
+            for output in self.outputs
+        ]
+        return replace(self, outputs=tuple(bare))
+
 
 def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distribution: str) -> Expected:
     """Compute the expected values and tolerances for one set of inputs. Costs three to six reference calls.
@@ -120,6 +129,10 @@ def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distr
         outputs.append(replace(output, exact=demanded and _fits_exactly(output, reduction=reduction)))
     edged = _with_edges(outputs, task, workload, inputs, growth=growth)
     return Expected(workload, distribution, tuple(edged))
+
+
+def _without_numbers(array: Array) -> Array:
+    return array.new_zeros(1).expand(array.shape)
 
 
 def rms(values: Array) -> float:
@@ -151,7 +164,10 @@ def _shifts(task: Task, workload: Workload, inputs: Mapping[str, Array], *, high
 def _with_edges(
     outputs: Sequence[ExpectedOutput], task: Task, workload: Workload, inputs: Mapping[str, Array], *, growth: float
 ) -> list[ExpectedOutput]:
-    """Note what elements of a byte may be that lie at an edge."""
+    """Note what elements of whole numbers may be that lie at an edge.
+
+    Among positions in a ranking are those of numbers that tie once each step has rounded to 16 bits, as torch rounds.
+    """
     dtypes = [tensor.dtype for tensor in task.signature.inputs if is_float(tensor.dtype)]
     places = [place for place, output in enumerate(outputs) if output.native.dtype in EDGED]
     made = list(outputs)
@@ -160,6 +176,10 @@ def _with_edges(
     # a division on a GPU alone may be off by four roundings, and others come before and after it
     unit = 3 * (2 + growth) * max(_working_roundoff(task, dtype) for dtype in dtypes)
     answers = list(edge_answers(task, workload, inputs, unit=unit))
+    short = {dtype: ROUNDOFF[dtype] for dtype in dtypes if ROUNDOFF[dtype] > ROUNDOFF["float32"]}
+    if short and any(outputs[place].native.dtype not in _BYTES for place in places):
+        dtype = max(short, key=lambda name: short[name])
+        answers += edge_answers(task, workload, inputs, unit=short[dtype], dtype=torch_dtype(dtype))
     for place in places:
         high = outputs[place].high
         others = tuple(each for each in (answer[place] for answer in answers) if differ(each, high).any())

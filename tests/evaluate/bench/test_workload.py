@@ -116,4 +116,10 @@ def test_cases_of_other_workloads_are_forgotten_where_all_take_too_much(ground):
     assert ground.case("normal") is mine
     assert other.case_bytes == 0
     assert other.case("normal") is not theirs
+    other.forget_cases()
+    tolerance = other.tolerance("normal")
+    assert [each.limits for each in tolerance.outputs] != [each.limits for each in mine.expected.outputs]
+    assert [each.native.shape for each in tolerance.outputs] == [(37,), (37,)]
+    assert sum(each.high.untyped_storage().nbytes() for each in tolerance.outputs) == 2 * 8
+    assert other.case_bytes == 0
     other.close()
