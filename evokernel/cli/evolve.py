@@ -1,6 +1,7 @@
 """`evokernel evolve`: start a search, or go on with it."""
 
 import asyncio
+import os
 import shlex
 import signal
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ from evokernel.config.notify import NotifyConfig
 from evokernel.config.run import RunConfig
 from evokernel.config.session_budget import SESSION_LIMIT, SessionBudget, session_budget
 from evokernel.errors import TRY_AGAIN_EXIT, ConfigError, EvokernelError, may_pass
+from evokernel.evaluate.device.cores import busy_machine
 from evokernel.records.events import Notice
 from evokernel.records.run import NOTHING_LEFT
 from evokernel.report.best import BestKernel, find_best
@@ -150,6 +152,9 @@ async def _evolve(
     with Store.open(path, write=True) as store:
         with view:
             view.hear(Notice("loading the task and its tool chain"))
+            busy = busy_machine(os.getloadavg()[0], len(os.sched_getaffinity(0)))
+            if busy and settings.evaluation.hosts == "local":
+                view.hear(Notice(busy, warning=True))
             view.tick(NOTHING)
             about = {"task": Path(settings.task).stem, "store": str(path)}
             notifier = Notifier(deliveries, about=about, budget=settings.budget, warn=view)

@@ -103,11 +103,18 @@ def add(
     Each gets a start; then time goes to those that still gain, as measured.
     """
     from evokernel.config.load import load_config
+    from evokernel.engine.name_check import unknown_names
 
-    searches = []
+    searches, mistakes = [], []
     for config in configs:
-        store = Path(load_config(config, overrides=settings).store)
-        searches.append((config.resolve(), store.absolute(), settings))
+        try:
+            store = Path(load_config(config, overrides=settings, look_up=unknown_names).store)
+        except ConfigError as error:  # those of the other configs are told, too
+            mistakes.append(str(error))
+        else:
+            searches.append((config.resolve(), store.absolute(), settings))
+    if mistakes:
+        raise ConfigError("\n".join([*mistakes, "nothing was added"]))
     with QueueFile.open(path, create=True) as queue:
         night = queue.add(searches, SharedBudget(until, hours, gpu_hours, dollars))
         numbers = ", ".join(str(entry.id) for entry in queue.entries(night.id))

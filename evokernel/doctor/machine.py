@@ -11,6 +11,7 @@ from pathlib import Path
 from evokernel.doctor.finding import Finding, FindingLevel
 from evokernel.doctor.gpu import examine_gpu
 from evokernel.errors import EvokernelError, LanguageError
+from evokernel.evaluate.device.cores import busy_machine
 from evokernel.evaluate.device.cpu_roofline import device_name
 from evokernel.evaluate.device.device_class import this_machine
 from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
@@ -128,10 +129,8 @@ def _cores() -> Finding:
         return Finding(
             "cores", FindingLevel.WARNING, found, "compiling and timing share one core; two or more are better"
         )
-    if load > len(cores) / 2:
-        return Finding(
-            "cores", FindingLevel.WARNING, found, "the machine is busy: times will scatter, and searches take longer"
-        )
+    if busy := busy_machine(load, len(cores)):
+        return Finding("cores", FindingLevel.WARNING, found, busy)
     return Finding("cores", FindingLevel.OK, found)
 
 

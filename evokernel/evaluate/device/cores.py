@@ -77,3 +77,11 @@ def default_in_flight(device: str, *, gpus: int = 0, cores: int | None = None) -
     if device == "cpu":
         return cores + 1
     return max(_LEAST_ON_CUDA, min(cores - RESERVED_ON_CUDA * gpus, _MOST_PER_GPU * gpus))
+
+
+def busy_machine(load: float, cores: int) -> str:
+    """Say that a machine is busy: its load, a mean number of running threads, is above half its cores. Empty if not."""
+    if load <= cores / 2:
+        return ""
+    where = f"load {load:.1f} on {cores} core{'' if cores == 1 else 's'}"
+    return f"the machine is busy ({where}): times will scatter, intervals get wide, and searches take longer"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evokernel.evaluate.device.cores import Cores, share_out
+from evokernel.evaluate.device.cores import Cores, busy_machine, share_out
 
 
 @pytest.mark.parametrize(
@@ -89,3 +89,9 @@ def test_gpus_share_no_core_with_each_other_or_all_of_them(cores: int, numbers: 
         assert not set(own) & set(shares[0].compilers)
     else:
         assert set(shares) == {shares[0]}
+
+
+def test_a_machine_is_busy_above_half_its_cores() -> None:
+    assert busy_machine(1.0, 2) == ""
+    assert "load 1.1 on 2 cores" in busy_machine(1.1, 2)
+    assert "load 0.6 on 1 core)" in busy_machine(0.6, 1)
