@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from evokernel.config.run import EvaluationConfig
-from evokernel.errors import ConfigError, HarnessError, LanguageError, TaskError
+from evokernel.errors import ConfigError, EvokernelError, HarnessError, LanguageError, TaskError
 from evokernel.evaluate.client.evaluate_kernel import judge
 from evokernel.evaluate.device.device_class import this_machine
 from evokernel.records.candidate import Candidate
@@ -13,7 +13,7 @@ from evokernel.records.timing import combined_speedup
 NO_GPU = "there is no GPU here"
 
 
-class NotJudged(Exception):
+class NotJudged(EvokernelError):
     """The judge came to no verdict; the message says why, and is `NO_GPU` without one."""
 
 

@@ -55,6 +55,7 @@ class HiddenCase:
         held = [*self.inputs.values()]
         for output in self.expected.outputs:
             held += [output.high, output.native, *output.others]
+            held += [output.ranking.numbers, output.ranking.moves] if output.ranking else []
         return sum(array.nbytes for array in held)
 
 

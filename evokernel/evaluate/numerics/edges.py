@@ -5,12 +5,14 @@ What is exact stays: a comparison of two inputs has no edges, and neither have s
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from evokernel.evaluate.numerics.arrays import Array
 from evokernel.evaluate.numerics.dispatch import EagerMode
+from evokernel.evaluate.numerics.rankings import RankedNumbers, ranked_numbers
 from evokernel.evaluate.numerics.references import high_answer
 from evokernel.task import Task, Workload
 
@@ -18,10 +20,20 @@ _RUNS = 8
 """One run tells half of the edges, so many nearly all."""
 
 
+@dataclass(frozen=True, slots=True)
+class MovedRun:
+    """A run of a reference whose inexact results moved."""
+
+    answer: tuple[Array, ...]
+    """Its results."""
+    ranked: tuple[RankedNumbers, ...]
+    """What its operations ranked, in their order."""
+
+
 def edge_answers(
     task: Task, workload: Workload, inputs: Mapping[str, Array], *, unit: float, dtype: torch.dtype = torch.float32
-) -> Iterator[tuple[Array, ...]]:
-    """Yield the answers of the reference whose results, where `dtype` does not hold them, move by a part `unit`."""
+) -> Iterator[MovedRun]:
+    """Yield runs of the reference whose results, where `dtype` does not hold them, move by a part `unit`."""
     device = next(iter(inputs.values())).device
     chance = torch.Generator(device).manual_seed(0)  # no secret: it only sizes the tolerance
     for _ in range(_RUNS):
@@ -29,7 +41,7 @@ def edge_answers(
             answer = high_answer(task, workload, inputs)
         if moved.nothing:
             return
-        yield answer
+        yield MovedRun(answer, tuple(moved.ranked))
 
 
 class _Moved(EagerMode):
@@ -40,11 +52,14 @@ class _Moved(EagerMode):
         self._unit, self._chance, self._dtype = unit, chance, dtype
         self.nothing = True
         """Every result was exact."""
+        self.ranked: list[RankedNumbers] = []
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         made = func(*args, **dict(kwargs or {}))
+        if (ranked := ranked_numbers(func, args, kwargs or {}, made)) is not None:
+            self.ranked.append(ranked)
         if isinstance(made, tuple):
             return tuple(self._moved(each) for each in made)
         return self._moved(made)

@@ -10,6 +10,7 @@ Higham, Accuracy and Stability of Numerical Algorithms, ch. 1). Absolute toleran
 in a float32 softmax.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,8 +18,9 @@ from dataclasses import dataclass, replace
 import torch
 
 from evokernel.evaluate.numerics.arrays import Array, differ, is_float, torch_dtype, widen
-from evokernel.evaluate.numerics.edges import edge_answers
+from evokernel.evaluate.numerics.edges import MovedRun, edge_answers
 from evokernel.evaluate.numerics.inputs import result_tensors
+from evokernel.evaluate.numerics.rankings import Ranking, RankingFinder
 from evokernel.evaluate.numerics.references import high_answer, native_answer
 from evokernel.source.expressions import evaluate
 from evokernel.task import PATCHWORK, PATCHWORK_KEPT, Task, Tensor, Workload
@@ -89,6 +91,8 @@ class ExpectedOutput:
     """Answers that differ where intermediate results move by some roundings; for `EDGED` types only."""
     edge_share: float = 0.0
     """Share of elements in which one of these differs, 0 to 1."""
+    ranking: Ranking | None = None
+    """Numbers of which it holds positions, where that is known and they move."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,13 @@ class Expected:
     def tolerance(self) -> "Expected":
         """Return what timed calls on other inputs are compared by: shapes and limits, without the numbers."""
         bare = [
-            replace(output, high=_without_numbers(output.high), native=_without_numbers(output.native), others=())
+            replace(
+                output,
+                high=_without_numbers(output.high),
+                native=_without_numbers(output.native),
+                others=(),
+                ranking=None,
+            )
             for output in self.outputs
         ]
         return replace(self, outputs=tuple(bare))
@@ -175,19 +185,40 @@ def _with_edges(
         return made
     # a division on a GPU alone may be off by four roundings, and others come before and after it
     unit = 3 * (2 + growth) * max(_working_roundoff(task, dtype) for dtype in dtypes)
-    answers = list(edge_answers(task, workload, inputs, unit=unit))
+    runs = edge_answers(task, workload, inputs, unit=unit)
     short = {dtype: ROUNDOFF[dtype] for dtype in dtypes if ROUNDOFF[dtype] > ROUNDOFF["float32"]}
     if short and any(outputs[place].native.dtype not in _BYTES for place in places):
         dtype = max(short, key=lambda name: short[name])
-        answers += edge_answers(task, workload, inputs, unit=short[dtype], dtype=torch_dtype(dtype))
-    for place in places:
-        high = outputs[place].high
-        others = tuple(each for each in (answer[place] for answer in answers) if differ(each, high).any())
-        edges = torch.zeros_like(high, dtype=torch.bool)
-        for other in others:
-            edges |= differ(other, high)
-        made[place] = replace(outputs[place], others=others, edge_share=float(edges.double().mean()))
+        coarse = edge_answers(task, workload, inputs, unit=short[dtype], dtype=torch_dtype(dtype))
+        runs = itertools.chain(runs, coarse)
+    found = {place: _EdgesOf(outputs[place].high) for place in places}
+    for run in runs:  # one at a time: each holds all that was ranked in it
+        for place, edges in found.items():
+            edges.add(run, run.answer[place])
+    for place, edges in found.items():
+        share = float(edges.places.double().mean())
+        ranking = edges.finder.found
+        made[place] = replace(outputs[place], others=tuple(edges.others), edge_share=share, ranking=ranking)
     return made
+
+
+class _EdgesOf:
+    """Edges of one output."""
+
+    def __init__(self, high: Array) -> None:
+        self.others: list[Array] = []
+        self.places = torch.zeros_like(high, dtype=torch.bool)
+        self.finder = RankingFinder()
+        self._high = high
+
+    def add(self, run: MovedRun, answer: Array) -> None:
+        """Take the output of one run."""
+        moved = differ(answer, self._high)
+        if moved.any():
+            self.others.append(answer)
+            self.places |= moved
+        if self._high.dtype not in _BYTES:
+            self.finder.add(run.ranked, answer)
 
 
 def _working_roundoff(task: Task, dtype: str) -> float:

@@ -6,11 +6,13 @@ import torch
 
 from evokernel.evaluate.numerics.correctness import judge_output, judge_timed
 from evokernel.evaluate.numerics.inputs import draw
+from evokernel.evaluate.numerics.rankings import Ranking
 from evokernel.evaluate.numerics.references import native_answer
 from evokernel.evaluate.numerics.tolerance import expect
 from evokernel.task import Role, Signature, Task, Tensor, Workload, WorkloadSet
 
 WORKLOAD = Workload("w", {"R": 300, "C": 1000})
+SMALL = Workload("small", {"R": 30, "C": 40})
 
 
 def quantised(x, y):
@@ -84,14 +86,22 @@ def rounded(x, y):
     return torch.topk(torch.softmax((x.float() @ y.float()).to(x.dtype).float(), -1), 2, dim=-1).indices
 
 
+def by_index(x, y):
+    """As a program of torch's compiler ranks: of equal numbers the one with the lower index comes first."""
+    shares = torch.softmax((x.float() @ y.float()).to(x.dtype).float(), -1)
+    return torch.sort(shares, dim=-1, descending=True, stable=True).indices[:, :2].contiguous()
+
+
 RANKED = {"result": "int64", "second": ("C", 64), "shape": ("R", 2)}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("distribution", ["normal", "wide", "integers01"])
-@pytest.mark.parametrize("kernel", [in_halves, rounded])
+@pytest.mark.parametrize("distribution", ["normal", "wide", "integers01", "offset"])
+@pytest.mark.parametrize("kernel", [in_halves, rounded, by_index])
 def test_of_numbers_that_tie_either_may_rank_first(kernel, distribution, dtype):
-    assert found(experts, kernel, distribution, dtype, **RANKED) == (None, None)
+    single, timed = found(experts, kernel, distribution, dtype, **RANKED)
+    assert single is None
+    assert timed is None or kernel is by_index, "a clock asks what is due for those very inputs"
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -117,3 +127,53 @@ def test_a_ranking_of_inputs_has_no_edges():
 
     assert found(best, best, result="int64") == (None, None)
     assert None not in found(best, lambda x, y: torch.argsort(x, dim=1, stable=True), result="int64")
+
+
+def ranking(numbers: list[list[float]], places: int) -> Ranking:
+    values = torch.tensor(numbers, dtype=torch.float64)
+    return Ranking(values, 0.1 * torch.ones_like(values), 1, (len(numbers), places))
+
+
+def allowed(found: Ranking, actual: list[list[int]], due: list[list[int]]) -> list[bool]:
+    given, expected = (torch.tensor(each) for each in (actual, due))
+    return [bool(fine) for fine in found.allows(given, expected).all(dim=1)]
+
+
+def test_a_position_may_be_that_of_a_number_that_ties() -> None:
+    found = ranking([[3.0, 1.0, 2.9, 2.8]] * 7, places=2)
+    actual = [[0, 2], [2, 0], [2, 3], [0, 3], [0, 0], [0, 4], [-1, 2]]
+    right = [True, True, True, True, False, False, False]
+    assert allowed(found, actual, [[0, 2]] * 7) == right, "not out of range, and none twice"
+    assert allowed(ranking([[3.0, 1.0, 2.9, 2.6]], 2), [[0, 3]], [[0, 2]]) == [True], "twice the moves of both"
+    assert allowed(ranking([[3.0, 1.0, 2.9, 2.4]], 2), [[0, 3]], [[0, 2]]) == [False]
+    assert allowed(ranking([[float("nan"), 1.0, 2.9]], 1), [[0]], [[2]]) == [False]
+
+
+@pytest.mark.parametrize(
+    "ranks",
+    [
+        lambda x, y: torch.argmax(x / y, 1, keepdim=True).to(torch.int32),
+        lambda x, y: torch.max(x / y, 1, keepdim=True).indices.to(torch.int32),
+        lambda x, y: torch.sort(x / y, 1).indices[:, :1].to(torch.int32).contiguous(),
+        lambda x, y: torch.argsort(x / y, 1, descending=True).to(torch.int32),
+        lambda x, y: torch.argmin(x / y).reshape(1, 1).to(torch.int32),
+    ],
+)
+def test_the_numbers_that_an_output_ranks_are_found(ranks):
+    x, y = torch.randn(2, 30, 40, generator=torch.Generator().manual_seed(0))
+    shape = tuple(ranks(x, y).shape)
+    task = Task(
+        name="t",
+        reference=lambda x, y, **_: ranks(x, y),
+        signature=Signature(
+            (Tensor("x", ("R", "C")), Tensor("y", ("R", "C"))), (), (Tensor("z", shape, "int32", Role.OUTPUT),)
+        ),
+        workloads={"cpu": WorkloadSet(search=(SMALL,), holdout=(SMALL,), probe={"R": (1, 9), "C": (1, 9)})},
+        flops="R * C",
+    )
+    (output,) = expect(task, SMALL, {"x": x, "y": y}, distribution="normal").outputs
+    partly = "sort" in repr(ranks.__code__.co_names) and shape[1] == 1
+    assert (output.ranking is None) == partly, "a part of a ranking is none"
+    if output.ranking is not None:
+        assert output.ranking.allows(output.high, output.high).all()
+        assert torch.allclose(output.ranking.numbers.reshape(30, 40), (x / y).double(), rtol=1e-4)

@@ -1,0 +1,118 @@
+"""Positions in a ranking: of numbers that nearly tie any may come first.
+
+The operations of a reference that rank are watched: the numbers that they rank, and how far these move where inexact
+results move by some roundings. A position is right where its number is that of the expected one, within these moves.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from evokernel.evaluate.numerics.arrays import Array
+
+_SLACK = 2.0
+"""A few runs tell less than the largest move."""
+_aten = torch.ops.aten
+_RANKING = (_aten.topk, _aten.sort, _aten.argmax, _aten.argmin, _aten.max, _aten.min, _aten.kthvalue, _aten.median)
+
+
+@dataclass(frozen=True, slots=True)
+class RankedNumbers:
+    """Numbers that one operation ranked, in one run of a reference."""
+
+    numbers: Array
+    """In fp64."""
+    positions: Array
+    """The operation's result, with as many axes as the numbers."""
+    dim: int
+    """The axis along which they were ranked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Numbers of which an output holds positions."""
+
+    numbers: Array
+    """In one run of the reference, in fp64."""
+    moves: Array
+    """How far each differs in other runs, at most."""
+    dim: int
+    """The axis along which they are ranked."""
+    shape: tuple[int, ...]
+    """That of the positions, with as many axes as the numbers."""
+
+    def allows(self, actual: Array, due: Array) -> Array:
+        """Return, for each of some positions, whether it may stand in place of the one that is due."""
+        mine, theirs = (each.reshape(self.shape).long() for each in (actual, due))
+        inside = (mine >= 0) & (mine < self.numbers.shape[self.dim])
+        mine = torch.where(inside, mine, theirs)
+        gap = (self._at(self.numbers, mine) - self._at(self.numbers, theirs)).abs()
+        fine = inside & (gap <= _SLACK * (self._at(self.moves, mine) + self._at(self.moves, theirs)))
+        ordered = mine.sort(self.dim).values  # each number has one place
+        fine &= ~(ordered.diff(dim=self.dim) == 0).any(self.dim, keepdim=True)
+        return fine.reshape(actual.shape)
+
+    def _at(self, numbers: Array, positions: Array) -> Array:
+        return numbers.gather(self.dim, positions)
+
+
+def ranked_numbers(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], made: Any) -> RankedNumbers | None:
+    """Return what an operation of torch ranked; None where it ranks nothing in fp64."""
+    if getattr(func, "overloadpacket", None) not in _RANKING:
+        return None
+    positions = made[-1] if isinstance(made, tuple) else made
+    numbers = args[0]
+    if positions.dtype != torch.int64 or numbers.dtype != torch.float64:
+        return None
+    arguments = func._schema.arguments
+    given = {each.name: each.default_value for each in arguments} | dict(kwargs)
+    given |= dict(zip((each.name for each in arguments), args, strict=False))
+    dim = given.get("dim")
+    if dim is None:
+        return RankedNumbers(numbers.reshape(-1).clone(), positions.reshape(1), 0)
+    dim %= max(numbers.dim(), 1)
+    positions = positions if positions.dim() == numbers.dim() else positions.unsqueeze(dim)
+    return RankedNumbers(numbers.clone(), positions, dim)  # a copy: what follows may work in place
+
+
+class RankingFinder:
+    """Finds, over some runs of a reference, the ranking that one of its results holds the positions of."""
+
+    def __init__(self) -> None:
+        self._first: RankedNumbers | None = None
+        self._moves: Array | None = None
+        self._place = 0
+
+    def add(self, ranked: Sequence[RankedNumbers], result: Array) -> None:
+        """Take what was ranked in one run, and its result."""
+        if self._first is None:
+            places = [number for number, each in enumerate(ranked) if _is_result(each, result)]
+            self._place = places[-1] if places else len(ranked)
+            self._first = ranked[places[-1]] if places else _NOTHING
+            self._moves = torch.zeros_like(self._first.numbers)
+        if self._moves is None or self._first is _NOTHING:
+            return
+        if len(ranked) <= self._place or ranked[self._place].numbers.shape != self._moves.shape:
+            self._moves = None  # the reference ranks by its data
+        else:
+            moves = (ranked[self._place].numbers - self._first.numbers).abs_()
+            torch.maximum(self._moves, moves, out=self._moves)
+
+    @property
+    def found(self) -> Ranking | None:
+        """The ranking; None where the result is not that of one."""
+        first = self._first
+        if first is None or first is _NOTHING or self._moves is None:
+            return None
+        return Ranking(first.numbers, self._moves, first.dim, tuple(first.positions.shape))
+
+
+_NOTHING = RankedNumbers(torch.zeros(1), torch.zeros(1), 0)
+
+
+def _is_result(ranked: RankedNumbers, result: Array) -> bool:
+    if ranked.positions.numel() != result.numel():
+        return False
+    return bool(torch.equal(ranked.positions.reshape(-1), result.reshape(-1).long()))
