@@ -120,7 +120,7 @@ def test_a_cheat_that_cannot_be_built_is_not_counted_as_caught(project: Path, ca
 def test_a_task_with_a_loose_tolerance_is_refused(project: Path, call: Call):
     task, kernel = place_task(project)
     text = task.read_text(encoding="utf-8")
-    task.write_text(text.replace('Precision(reduction="K", exact_on_integers=True)', "Precision(slack=1e7)"))
+    task.write_text(text.replace('Precision(reduction="K", exact_on_integers=True)', "Precision(slack=1e9)"))
     result = call("judge", "--task", task, "--self-test", "--kernel", kernel)
     assert result.exit_code == 2, result.output
     assert "would pass as an answer" in " ".join(result.stderr.split())
