@@ -36,6 +36,7 @@ class NewTunable:
 
 # ---------------------------------------------------------------------------- file text
 
+_VECTOR = re.compile(r"std::vector<(?P<kind>\w+)> (?P<name>\w+)\(")
 _NO_DESCRIPTION = re.compile(r"//\s*(?:tune-where:|endregion\b)")
 
 
@@ -78,12 +79,14 @@ def add_include(program: ir.Program, header: str) -> ir.Program:
 
 
 def element_types(program: ir.Program) -> dict[str, str]:
-    """Return the element type of each array: pointer parameters and local arrays."""
+    """Return the element type of each array: pointer parameters, local arrays and `std::vector`s."""
     types = {p.name: p.type.split("*")[0].removeprefix("const ").strip() for p in program.params if p.pointer}
     for stmt in ir.walk_stmts(program.body):
         if isinstance(stmt, ir.Decl) and (stmt.dims or "*" in stmt.type):
             kind = re.sub(r"\b(const|alignas\(\d+\))\s*", "", stmt.type.split("*")[0]).strip()
             types.setdefault(stmt.name, kind)
+        elif isinstance(stmt, ir.Raw) and (found := _VECTOR.match(stmt.text)):
+            types.setdefault(found["name"], found["kind"])
     return types
 
 

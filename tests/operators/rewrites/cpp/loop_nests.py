@@ -215,6 +215,30 @@ NESTS = (
         "#include <cmath>\n#include <cstdint>\n",
     ),
     Nest(
+        "row_shares",
+        "const float* x, float* y, int64_t M, int64_t N",
+        """  std::vector<float> t(M * N);
+  std::vector<float> sums(M);
+  for (int64_t i = 0; i < M; ++i) {
+    float sum = 0.0f;
+    for (int64_t j = 0; j < N; ++j) {
+      t[i * N + j] = std::exp(x[i * N + j]);
+      sum += t[i * N + j];
+    }
+    sums[i] = sum;
+  }
+  for (int64_t i = 0; i < M; ++i) {
+    for (int64_t j = 0; j < N; ++j) {
+      y[i * N + j] = t[i * N + j] / sums[i];
+    }
+  }""",
+        {"x": "M,N", "y": "M,N"},
+        ("y",),
+        lambda a, s: {"y": np.exp(a["x"]) / np.exp(a["x"]).sum(axis=1, keepdims=True)},
+        ("M", "N"),
+        "#include <cmath>\n#include <cstdint>\n#include <vector>\n",
+    ),
+    Nest(
         "elementwise",
         "const float* x, const float* y, float* out, int64_t N",
         """  // tanh of a mix

@@ -25,6 +25,7 @@ CASES = (
     ("row_stats", ("vectorize", "split_accumulator")),
     ("layernorm", ("split_accumulator",)),
     ("elementwise", ("vectorize",)),
+    ("row_shares", ("vectorize", "split_accumulator")),
     ("outer_products", ("interchange", "tile")),
     ("gemm", ("interchange", "vectorize")),
     ("batched", ("promote",)),
