@@ -55,12 +55,17 @@ class PromotionPolicy:
         quick, reused_from = await self._evaluate(candidate, program, Fidelity.QUICK)
         if not quick.ok or quick.stopped_early or self._account.lead is None:
             return quick, reused_from
-        if combined_speedup(quick.timings).high < self._account.best_speedup:
+        if combined_speedup(quick.timings).high < self._account.best_speedup or self._are_the_leaders(quick):
             return quick, reused_from
         if reused_from is None:
             seq = self._verdicts.keep(quick)
             self._account.apply(measured_program(quick, seq, program_hash=program))
         return await self._evaluate(candidate, program, Fidelity.PRECISE)
+
+    def _are_the_leaders(self, quick: Evaluation) -> bool:
+        """Say whether times are the leading kernel's own: the same machine code cannot beat itself in a longer look."""
+        leading = self._leading.of(self._account.lead)
+        return leading is not None and leading.candidate_id != quick.candidate_id and leading.timings == quick.timings
 
     async def _evaluate(self, candidate: Candidate, program: str, budget: Fidelity) -> tuple[Evaluation, int | None]:
         leading = self._leading.of(self._account.lead)

@@ -106,6 +106,12 @@ def test_work_in_flight_is_judged_again_after_a_crash(path: Path) -> None:
     assert set(leases) <= set(steps)
 
 
+def test_times_that_are_the_leaders_own_are_not_measured_longer(path: Path) -> None:
+    evaluator = InstantEvaluator(speed=lambda source: 0.5)
+    run(path, evaluator)
+    assert {request.budget for request in evaluator.asked} == {Fidelity.QUICK}
+
+
 def test_a_winner_that_fails_on_held_out_inputs_is_barred_and_the_next_is_measured(path: Path) -> None:
     evaluator = InstantEvaluator(holds=lambda source: (toy_speed(source) or 0) < 0.95)
     _, search = run(path, evaluator, budget={"evaluations": 100}, reset_after=None)

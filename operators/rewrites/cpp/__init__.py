@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from operators.rewrites.cpp.fuse import Fuse
 from operators.rewrites.cpp.hoist import Hoist
 from operators.rewrites.cpp.interchange import Interchange
 from operators.rewrites.cpp.ir.reader import UnreadableCpp, read
@@ -35,6 +36,7 @@ CPP_REWRITES = RewriteLibrary(
         Vectorize(),
         Pack(),
         SplitAccumulator(),
+        Fuse(),
         Interchange(),
         VectorMath(),
         Hoist(),

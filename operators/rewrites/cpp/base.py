@@ -36,6 +36,8 @@ class NewTunable:
 
 # ---------------------------------------------------------------------------- file text
 
+LONGEST_TILE = 64
+"""Most steps of a loop with a literal bound that counts as one over a tile."""
 _VECTOR = re.compile(r"std::vector<(?P<kind>\w+)> (?P<name>\w+)\(")
 _NO_DESCRIPTION = re.compile(r"//\s*(?:tune-where:|endregion\b)")
 
@@ -85,9 +87,15 @@ def element_types(program: ir.Program) -> dict[str, str]:
         if isinstance(stmt, ir.Decl) and (stmt.dims or "*" in stmt.type):
             kind = re.sub(r"\b(const|alignas\(\d+\))\s*", "", stmt.type.split("*")[0]).strip()
             types.setdefault(stmt.name, kind)
-        elif isinstance(stmt, ir.Raw) and (found := _VECTOR.match(stmt.text)):
-            types.setdefault(found["name"], found["kind"])
+        elif (buffer := buffer_of(stmt)) is not None:
+            types.setdefault(*buffer)
     return types
+
+
+def buffer_of(stmt: ir.Stmt) -> tuple[str, str] | None:
+    """Return name and element type of the `std::vector` that a statement declares; None for any other statement."""
+    found = _VECTOR.match(stmt.text) if isinstance(stmt, ir.Raw) else None
+    return None if found is None else (found["name"], found["kind"])
 
 
 # ---------------------------------------------------------------------------- loops
@@ -99,7 +107,9 @@ def loops(program: ir.Program) -> list[tuple[ir.Path, ir.For]]:
 
 
 def constant_trip(program: ir.Program, loop: ir.For) -> bool:
-    """Say whether the loop has constant bounds."""
+    """Say whether the loop has constant bounds, as those over a tile have; more steps than a tile has do not count."""
+    if isinstance(loop.upper, ir.Num) and loop.upper.text.isdecimal() and int(loop.upper.text) > LONGEST_TILE:
+        return False
     known = set(constants(program.head))
     return loop.lower == ir.ZERO and ir.expr_names(loop.upper) <= known and ir.expr_names(loop.step) <= known
 

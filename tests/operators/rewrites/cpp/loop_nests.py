@@ -285,6 +285,42 @@ NESTS = (
         ("M", "N"),
         dtype="int32",
     ),
+    Nest(
+        "stages",
+        "const float* x, const float* gain, float* out, int64_t M",
+        """  std::vector<float> t(M);
+  for (int64_t i = 0; i < M; ++i) {
+    float sum = 0.0f;
+    for (int64_t j = 0; j < 99; ++j) sum += x[i * 99 + j] * x[i * 99 + j];
+    t[i] = sum;
+  }
+  std::vector<float> t2(99 * M);
+  for (int64_t i = 0; i < M; ++i)
+    for (int64_t j = 0; j < 99; ++j) t2[i * 99 + j] = x[i * 99 + j] / (t[i] + 1.0f);
+  for (int64_t i = 0; i < M; ++i)
+    for (int64_t j = 0; j < 99; ++j) out[i * 99 + j] = t2[i * 99 + j] * gain[j];""",
+        {"x": "M,99", "gain": "99", "out": "M,99"},
+        ("out",),
+        lambda a, s: {"out": a["x"] / ((a["x"] ** 2).sum(axis=1, keepdims=True) + 1) * a["gain"]},
+        ("M",),
+        head="#include <cstdint>\n#include <vector>\n",
+    ),
+    Nest(
+        "two_maps",
+        "const float* x, float* twice, float* thrice, int64_t N",
+        """  for (int64_t i = 0; i < N; ++i) {
+    const float v = x[i] * 2.0f;
+    twice[i] = v;
+  }
+  for (int64_t k = 0; k < N; ++k) {
+    const float v = twice[k] + x[k];
+    thrice[k] = v;
+  }""",
+        {"x": "N", "twice": "N", "thrice": "N"},
+        ("twice", "thrice"),
+        lambda a, s: {"twice": 2 * a["x"], "thrice": 3 * a["x"]},
+        ("N",),
+    ),
 )
 BY_NAME = {nest.name: nest for nest in NESTS}
 SHAPES: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {
@@ -292,6 +328,7 @@ SHAPES: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {
     ("B", "M", "N", "K"): ((1, 1, 1, 1), (2, 9, 33, 5), (3, 17, 70, 31)),
     ("M", "N"): ((1, 1), (3, 7), (5, 64), (13, 101), (2, 300)),
     ("C", "L", "T"): ((1, 1, 1), (2, 9, 3), (3, 101, 5), (10, 70, 7)),
+    ("M",): ((1,), (2,), (17,)),
     ("N",): ((1,), (17,), (64,), (333,)),
 }
 

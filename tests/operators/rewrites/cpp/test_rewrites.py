@@ -41,6 +41,13 @@ CASES = (
     ("layernorm", ("parallel",)),
     ("outer_products", ("interchange", "interchange", "promote")),
     ("outer_products", ("interchange", "interchange", "register_tile")),
+    ("stages", ("vectorize",)),
+    ("stages", ("split_accumulator", "restrict")),
+    ("stages", ("register_tile", "vectorize")),
+    ("stages", ("interchange",)),
+    ("stages", ("fuse", "vectorize")),
+    ("stages", ("fuse:1", "fuse", "split_accumulator")),
+    ("two_maps", ("fuse", "vectorize")),
 )
 
 
@@ -115,3 +122,27 @@ def test_an_order_dependent_loop_has_no_reordering_moves() -> None:
   for (int64_t i = 0; i < N; ++i) { t = 0.5f * t + x[i]; out[i] = t; }
 }"""
     assert {move.rewrite for move in CPP_REWRITES.moves(source, threads=2)} <= {"restrict", "unroll"}
+
+
+@pytest.mark.parametrize(
+    ("between", "second"),
+    [
+        ("", "for (int64_t j = 0; j < N; ++j) b[j] = a[N - 1 - j];"),  # an element of another iteration
+        ("", "for (int64_t j = 0; j < N - 1; ++j) b[j] = a[j];"),  # another range
+        ("", "for (int64_t j = 0; j < N; ++j) a[0] += x[j];"),  # a reduction into what the first loop writes
+        ("const float v = x[0];", "for (int64_t j = 0; j < N; ++j) b[j] = a[j] + v;"),  # code between them
+        ("std::vector<float> t(int64_t(a[0]));", "for (int64_t j = 0; j < N; ++j) b[j] = a[j];"),  # a size that changes
+        ("", "for (int64_t j = 0; j < N; ++j) b[j] = a[j] + w;"),  # a name that the first loop declares anew
+        ("", "for (int64_t j = 0; j < N; ++j) if (x[j] > 0) return;"),  # code that is not understood
+    ],
+)
+def test_loops_that_must_stay_apart_are_not_fused(between: str, second: str) -> None:
+    source = f"""#include <vector>
+extern "C" void run(const float* x, float* a, float* b, float w, int64_t N) {{
+  for (int64_t i = 0; i < N; ++i) {{ const float w = x[i]; a[i] = w + 1.0f; }}
+  {between}
+  {second}
+}}"""
+    assert "fuse" not in {move.rewrite for move in CPP_REWRITES.moves(source)}
+    apart = source.replace(between, "").replace(second, "for (int64_t j = 0; j < N; ++j) b[j] = a[j];")
+    assert "fuse" in {move.rewrite for move in CPP_REWRITES.moves(apart)}
