@@ -76,6 +76,7 @@ def test_every_exhibit_says_what_it_is():
             "histogram",
             "positives",
             "row_maximum",
+            "best",
         )
     }
 

@@ -272,6 +272,7 @@ class ArtifactClock(PairedClock):
         self._decide(doubtful, windows, actual)
         for call, distribution in decoys.items():
             self._decide_decoy(windows[call], [array[call] for array in actual], distribution=distribution)
+        self._audit_batch(called, decoys, windows, actual)
         return batch.elapsed_ns() / self._calls, candidate
 
     def _alone(self, *, candidate_first: bool) -> BatchUsage:

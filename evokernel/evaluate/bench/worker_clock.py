@@ -156,6 +156,7 @@ class WorkerClock(PairedClock):
             self._watch.add(usage, candidate_first=candidate_first)
         for call, distribution in decoys.items():
             self._decide_decoy(windows[call], [array[call] for array in actual], distribution=distribution)
+        self._audit_batch(range(calls), decoys, windows, actual)
         return baseline, candidate
 
     def _prepare(self, calls: int, *, warm: bool, candidate_first: bool) -> None:
