@@ -59,6 +59,10 @@ _OPTIONS = (
         help="With --training: only kernels whose rationale has N words or more, in the tables.",
     ),
     click.option(
+        "--difficulty", type=click.FloatRange(0, 1), nargs=2, metavar="LOW HIGH",
+        help="With --training: only runs so difficult: the share of wrong kernels among those that operators made.",
+    ),
+    click.option(
         "--balance", type=click.FloatRange(min=0), metavar="N",
         help="With --training: at most N wrong kernels for each right one in the table kernels.",
     ),
@@ -87,6 +91,9 @@ def export_training(folder: Path, places: Sequence[Path | None], asked: dict[str
     from evokernel.training.rows import KINDS, ReplyChoice
     from evokernel.training.tables import TableChoice
 
+    limits: tuple[float, float] | None = asked["difficulty"]
+    if limits and limits[0] > limits[1]:
+        raise click.UsageError(f"--difficulty takes the lower bound first: {limits[1]:g} {limits[0]:g}")
     choice = ReplyChoice(
         min_speedup=asked["min_speedup"],
         operators=frozenset(asked["operators"]),
@@ -104,6 +111,7 @@ def export_training(folder: Path, places: Sequence[Path | None], asked: dict[str
         made = write_dataset(
             folder, _opened(places, stack), choice,
             tables=tables, guide=task_guide, test_tasks=asked["test_tasks"], parquet=asked["parquet"],
+            difficulties=limits,
         )  # fmt: skip
     put(
         stdout(),

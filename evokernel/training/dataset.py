@@ -18,7 +18,7 @@ from evokernel import __version__
 from evokernel.errors import StoreError
 from evokernel.training.dataset_guide import arrow_fields, card, folder_card
 from evokernel.training.rows import FORMAT, KINDS, ReplyChoice, Row, rows_of
-from evokernel.training.tables import TABLES, TableChoice, table_rows
+from evokernel.training.tables import TABLES, TableChoice, difficulty, table_rows
 
 MANIFEST, SCHEMA, CARD = "dataset.json", "schema.json", "README.md"
 
@@ -46,6 +46,7 @@ def write_dataset(
     guide: Callable[[Store], str] = lambda store: "",
     test_tasks: Sequence[str] = (),
     parquet: bool = False,
+    difficulties: tuple[float, float] | None = None,
 ) -> TrainingDataset:
     """Write what runs can teach to a folder: new, empty, or an earlier dataset, which is replaced.
 
@@ -58,21 +59,23 @@ def write_dataset(
         guide: returns what a programmer must know of the task of a run; it begins each prompt of the tables.
         test_tasks: tasks whose rows go to the split `test`.
         parquet: write tables as Parquet, not JSONL.
+        difficulties: least and greatest difficulty of a run that is taken, 0 to 1; None takes all.
 
     Raises:
         StoreError: the folder holds other files, two stores are of one run, there is no row, or pyarrow is missing.
     """
     _check(folder, stores)
+    taken = _taken(stores, difficulties)
     rows: dict[str, list[Row]] = {kind: [] for kind in KINDS}
     made: dict[str, dict[str, list[Row]]] = {}
     runs: list[dict[str, Any]] = []
     places: list[dict[str, Any]] = []
-    for store in stores:
+    for store, hard in taken:
         found = list(rows_of(store, choice))
         for row in found:
             rows[row["kind"]].append(row)
         identity, run = store.identity(), store.meta("run_id") or ""
-        runs.append({"id": run, "store": store.database.path.name, "rows": len(found)})
+        runs.append({"id": run, "store": store.database.path.name, "rows": len(found), "difficulty": hard})
         task = identity.task if identity else ""
         places.append({**runs[-1], "task": task, "device": identity.device if identity else ""})
         split = "test" if task in test_tasks else "train"
@@ -104,8 +107,29 @@ def write_dataset(
     numbers = {f"{kind}.jsonl": counts[kind] for kind in KINDS}
     for name, splits in made.items():
         numbers |= {f"{name}/{split}.{suffix}": len(each) for split, each in splits.items()}
-    _publish(folder, contents, {"runs": runs, "rows": numbers, "test_tasks": sorted(test_tasks)}, choice)
+    _publish(
+        folder,
+        contents,
+        {"runs": runs, "rows": numbers, "test_tasks": sorted(test_tasks), "difficulty": difficulties},
+        choice,
+    )
     return TrainingDataset(folder, {name: count for name, count in counts.items() if count})
+
+
+def _taken(stores: Sequence[Store], limits: tuple[float, float] | None) -> list[tuple[Store, float | None]]:
+    """Return the stores within limits of difficulty, each with its own. Raises `StoreError` where there is none."""
+    known: list[tuple[Store, float | None]] = [(store, difficulty(store)) for store in stores]
+    if limits is None:
+        return known
+    taken: list[tuple[Store, float | None]] = [
+        (store, value) for store, value in known if value is not None and limits[0] <= value <= limits[1]
+    ]
+    if not taken:
+        those = ", ".join(
+            f"{store.database.path.name} {'unknown' if value is None else f'{value:.4g}'}" for store, value in known
+        )
+        raise StoreError(f"no run has a difficulty from {limits[0]:g} to {limits[1]:g}; there are: {those}")
+    return taken
 
 
 def _parquet(rows: list[Row]) -> bytes:

@@ -109,6 +109,13 @@ def read_kernels(store: Store) -> list[JudgedKernel]:
     return list(found.values())
 
 
+def difficulty(store: Store) -> float | None:
+    """Return the share of wrong kernels among those that a run's operators made, 0 to 1; None where they made none."""
+    with store.database.snapshot():
+        made = [each for each in read_kernels(store) if each.judged.result.proposal.operator != "seed"]
+    return sum(not each.right for each in made) / len(made) if made else None
+
+
 def table_rows(store: Store, guide: str, choice: TableChoice) -> dict[str, list[Row]]:
     """Return the rows of a run by table.
 

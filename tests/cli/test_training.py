@@ -35,6 +35,16 @@ def test_write_and_check(project: Path, asked: dict[str, str], call: Call) -> No
     assert "1 of 2 rows are not sound" in spoilt.output
 
 
+def test_runs_are_chosen_by_difficulty(project: Path, asked: dict[str, str], call: Call) -> None:
+    """One of the nine kernels that operators made is wrong; the fault of ours and the seed do not count."""
+    refused = call("export", "--training", "data", "runs/asked.db", "--difficulty", "0.5", "1")
+    assert (refused.exit_code, (project / "data").exists()) == (2, False)
+    assert "no run has a difficulty from 0.5 to 1; there are: asked.db 0.1111" in refused.stderr
+    assert call("export", "--training", "data", "runs/asked.db", "--difficulty", "0.1", "0.5").exit_code == 0
+    made = json.loads((project / "data" / "dataset.json").read_text())
+    assert (made["difficulty"], made["runs"][0]["difficulty"]) == ([0.1, 0.5], pytest.approx(1 / 9))
+
+
 def test_a_folder_that_cannot_be_made_is_a_message(project: Path, asked: dict[str, str], call: Call) -> None:
     (project / "file").write_text("in the way")
     refused = call("export", "--training", "file/data", "runs/asked.db")
@@ -49,6 +59,8 @@ def test_a_folder_that_cannot_be_made_is_a_message(project: Path, asked: dict[st
         (("--training", "a", "--out", "b"), "--out belongs to an export of a kernel"),
         (("--check", "a", "--model", "b"), "--model belongs to --training"),
         (("--training", "a", "--sample", "2"), "--sample belongs to --check"),
+        (("--difficulty", "0", "1"), "--difficulty belongs to --training"),
+        (("--training", "a", "--difficulty", "0.8", "0.2"), "takes the lower bound first: 0.2 0.8"),
         (("--min-speedup", "2"), "--min-speedup belongs to --training"),
         (("runs/asked.db", "--store", "runs/other.db"), "name one store"),
     ],

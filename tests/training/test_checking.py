@@ -54,7 +54,9 @@ def test_what_is_written_is_sound(folder: Path, path: Path) -> None:
             checked = check_file(folder / f"{kind}.jsonl", [store])
             assert (checked.rows, checked.complaints) == (ROWS[kind], ())
             assert manifest["files"][f"{kind}.jsonl"]["rows"] == ROWS[kind]
-        assert manifest["runs"] == [{"id": store.meta("run_id"), "store": "a.db", "rows": sum(ROWS.values())}]
+        assert manifest["runs"] == [
+            {"id": store.meta("run_id"), "store": "a.db", "rows": sum(ROWS.values()), "difficulty": 1 / 9}
+        ]
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
