@@ -7,8 +7,9 @@ Needs no GPU: GPU seeds are compiled for sm_90, and their results compared in Tr
     python benchmarks/init_table.py --kernelbench FOLDER --each 8 --record rows.jsonl
 
 The last takes so many problems of each of the levels 1 to 3 of a checkout, drawn in an order that is always the same,
-and goes on where a file of rows ends. Each function is tried in a fork of one process, which imports torch once.
-With `--program-only` Inductor's program is written, and neither compiled nor compared.
+and goes on where a file of rows ends. Each function is tried in a fork of a process that imports torch once; `--jobs`
+of them are tried at a time. With `--program-only` Inductor's program is written, and neither compiled nor compared.
+Where there is a GPU the judge judges each program, and the table says how fast it is.
 """
 
 import argparse
@@ -27,6 +28,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,7 @@ from typing import Any
 OWN = Path(__file__).with_name("own_functions.py")
 _LEVELS = (1, 2, 3)
 _NUMBER = re.compile(r"\d+")
+_JUDGED = re.compile(r"at ([0-9.e+-]+)x the fastest baseline's speed")
 
 
 def functions(names: str) -> Iterator[tuple[str, list[str]]]:
@@ -92,7 +95,8 @@ def one(file: str, name: str, inputs: str, *, written: bool) -> dict[str, Any]:
             if seed.why or seed.remark:
                 row[f"{seed.language} odd"] = seed.remark and "not compared"
                 continue
-            row[f"{seed.language} odd"] = "right"  # as `init` found on the least sizes, odd ones and even ones
+            judged = _JUDGED.search(text[:2000])  # else `init` compared on the least sizes, odd ones and even ones
+            row[f"{seed.language} odd"] = f"right, {judged[1]}x" if judged else "right"
             if seed.language == "cpp":
                 task = project.task.on("cpu")
                 try:
@@ -151,6 +155,7 @@ def main() -> None:
     parser.add_argument("--record", type=Path, help="file that rows are appended to; its problems are not tried again")
     parser.add_argument("--program-only", action="store_true", help="write Inductor's program, and do not compile it")
     parser.add_argument("--limit-s", type=float, default=300.0, help="longest time of one `init`")
+    parser.add_argument("--jobs", type=int, default=1, help="functions tried at a time")
     arguments = parser.parse_args()
     checkout = arguments.kernelbench
     chosen = problems(checkout, arguments.each, arguments.count) if checkout else functions(arguments.names)
@@ -160,21 +165,25 @@ def main() -> None:
     there = arguments.record.read_text().splitlines() if arguments.record and arguments.record.exists() else []
     rows = [json.loads(line) for line in there]
     tried = {row["function"] for row in rows}
-    for label, each in chosen:
-        if label in tried:
-            continue
-        row = in_a_fork(each, written=arguments.program_only, limit_s=arguments.limit_s)
-        rows.append({"function": label, **row})
-        if arguments.record:
-            with arguments.record.open("a") as record:
-                record.write(json.dumps(rows[-1]) + "\n")
-        why = " ".join(str(row.get("why", "")).split()).replace("|", "/")[:200]
-        cells = [str(row.get(column) or "-")[:60] for column in columns]
-        print(f"| {label} | {' | '.join(cells)} | {row['s']:.0f} | {row['cpu s']:.0f} | {why} |", flush=True)
+    limits = {"written": arguments.program_only, "limit_s": arguments.limit_s}
+    with ProcessPoolExecutor(arguments.jobs, mp_context=multiprocessing.get_context("fork")) as processes:
+        asked = {processes.submit(in_a_fork, each, **limits): label for label, each in chosen if label not in tried}
+        for answered in as_completed(asked):
+            row = answered.result()
+            rows.append({"function": asked[answered], **row})
+            if arguments.record:
+                with arguments.record.open("a") as record:
+                    record.write(json.dumps(rows[-1]) + "\n")
+            why = " ".join(str(row.get("why", "")).split()).replace("|", "/")[:200]
+            cells = [str(row.get(column) or "-")[:60] for column in columns]
+            print(
+                f"| {asked[answered]} | {' | '.join(cells)} | {row['s']:.0f} | {row['cpu s']:.0f} | {why} |", flush=True
+            )
     for level in _LEVELS if arguments.kernelbench else ():
         print_level(level, [row for row in rows if row["function"].startswith(f"{level}/")])
     counts = {column: sum(row.get(column, "-") not in ("-", "", "no") for row in rows) for column in columns}
-    right = {column: sum(row.get(column) == "right" for row in rows) for column in columns if column.endswith("odd")}
+    odd = [column for column in columns if column.endswith("odd")]
+    right = {column: sum(str(row.get(column, "")).startswith("right") for row in rows) for column in odd}
     print(f"{len(rows)} functions; accepted or with a seed: {counts}; right on odd sizes: {right}")
 
 
