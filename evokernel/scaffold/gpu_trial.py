@@ -7,7 +7,7 @@ from evokernel.errors import ConfigError, EvokernelError, HarnessError, Language
 from evokernel.evaluate.client.evaluate_kernel import judge
 from evokernel.evaluate.device.device_class import this_machine
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Fidelity
+from evokernel.records.evaluation import Fidelity, Status
 from evokernel.records.timing import combined_speedup
 
 NO_GPU = "there is no GPU here"
@@ -31,7 +31,7 @@ def judged_here(task_file: Path, program: str, *, language: str, whose: str, set
         A sentence that names the GPU and the speed-up.
 
     Raises:
-        NotJudged: there is no GPU, or the judge failed.
+        NotJudged: there is no GPU, the judge failed, or it doubts the times of a program that passed its checks.
         TaskError: the program is wrong.
     """
     if this_machine().gpu is None:
@@ -40,6 +40,8 @@ def judged_here(task_file: Path, program: str, *, language: str, whose: str, set
         verdict = judge(Candidate(program, language), str(task_file), budgets=(Fidelity.QUICK,), settings=settings)
     except (TaskError, LanguageError, HarnessError, ConfigError) as error:
         raise NotJudged(str(error).strip().partition("\n")[0][:200]) from None
+    if verdict.last.status is Status.CHEAT_SUSPECT:  # what Inductor wrote does not cheat; a search will tell
+        raise NotJudged(f"it passed all checks, and a timed measurement was refused ({verdict.last.feedback.strip()})")
     if not verdict.ok:
         raise TaskError(f"{whose} is wrong on {verdict.identity.device}: {verdict.last.feedback.strip()[:600]}")
     speedup = combined_speedup(verdict.last.timings).value

@@ -62,13 +62,13 @@ class BatchTimes:
     device_ns: float
     """Time between the device's events."""
     outer_ns: float
-    """Time by the judge's clock around the batch."""
+    """Time by the judge's clock around the batch; by the runner's where the judge does not spin."""
     interrupted: bool = False
-    """Judge or runner lost its core to another program meanwhile, which lengthens `outer_ns`."""
+    """A process whose clock that is, or the runner, lost its core to another program, which lengthens `outer_ns`."""
 
     @property
     def beyond_ns(self) -> float:
-        """The excess of the judge's clock: launching, changing contexts, and any work a kernel has hidden."""
+        """The excess of that clock: launching, changing contexts, and any work a kernel has hidden."""
         return self.outer_ns - self.device_ns
 
 
@@ -159,12 +159,18 @@ class ArtifactRunner(ForkedProcess):
         self._until(lambda: self._flags.armed == self._batch, timeout_s)
 
     def fire(self, timeout_s: float) -> BatchTimes:
-        """Run the armed batch. Raises `KernelFault`, `WorkerDied`, `WorkerTimeout`."""
+        """Run the armed batch. Raises `KernelFault`, `WorkerDied`, `WorkerTimeout`.
+
+        A judge without a core of its own sleeps while it waits, and would add its wake-up to the time: up to a
+        millisecond, as long as the batch. The runner's clock stands in, since no host code of a candidate runs there.
+        """
         before, begin = interruptions(), time.monotonic_ns()
         self._flags.go = self._batch
         self._until(lambda: self._flags.done == self._batch, timeout_s)
-        outer_ns = float(time.monotonic_ns() - begin)
-        return BatchTimes(self._flags.device_ns, outer_ns, bool(self._flags.interruptions or interruptions() > before))
+        outer_ns, flags = float(time.monotonic_ns() - begin), self._flags
+        if not self._spin:
+            return BatchTimes(flags.device_ns, flags.outer_ns, bool(flags.interruptions))
+        return BatchTimes(flags.device_ns, outer_ns, bool(flags.interruptions or interruptions() > before))
 
     def _until(self, reached: Callable[[], bool], timeout_s: float) -> None:
         """Wait for a flag; a message in its place reports an error."""

@@ -142,7 +142,7 @@ def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distr
 
 
 def _without_numbers(array: Array) -> Array:
-    return array.new_zeros(1).expand(array.shape)
+    return array.new_zeros(()).expand(array.shape)
 
 
 def rms(values: Array) -> float:

@@ -28,6 +28,7 @@ class _Layout(ctypes.Structure):
         ("pad1", ctypes.c_uint64 * 15),
         ("done", ctypes.c_uint64),
         ("device_ns", ctypes.c_double),
+        ("outer_ns", ctypes.c_double),
         ("interruptions", ctypes.c_uint64),
     )
 
@@ -35,7 +36,7 @@ class _Layout(ctypes.Structure):
 class SharedFlags:
     """The page, mapped from a descriptor. Batches are numbered from 1; each number is that of the latest one.
 
-    The judge writes `go`, the runner `armed` and `done`, the latter after `device_ns` and `interruptions`.
+    The judge writes `go`, the runner `armed` and `done`, the latter after `device_ns`, `outer_ns` and `interruptions`.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -84,12 +85,18 @@ class SharedFlags:
         return float(self._at.device_ns)
 
     @property
+    def outer_ns(self) -> float:
+        """The time of that batch by the runner's clock, from its launch until all of its work was done, in ns."""
+        return float(self._at.outer_ns)
+
+    @property
     def interruptions(self) -> int:
         """The times that the runner lost its core since it was armed, although it had more to do."""
         return int(self._at.interruptions)
 
-    def finish(self, number: int, *, device_ns: float, interruptions: int = 0) -> None:
-        """Report a finished batch, its time, and its interruptions."""
+    def finish(self, number: int, *, device_ns: float, outer_ns: float = 0.0, interruptions: int = 0) -> None:
+        """Report a finished batch, its times, and its interruptions."""
         self._at.device_ns = device_ns
+        self._at.outer_ns = outer_ns
         self._at.interruptions = interruptions
         self._at.done = number

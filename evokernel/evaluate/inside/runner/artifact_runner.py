@@ -14,6 +14,7 @@ import json
 import os
 import select
 import socket
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -153,12 +154,15 @@ class _Runner:
         before = interruptions()
         self._flags.armed = number
         if self._wait_to_fire(number):
+            begin = time.monotonic_ns()
             graph.upload(self._stream)
             graph.launch(self._stream)
             self._stream.wait()
+            outer_ns = float(time.monotonic_ns() - begin)
             device_ns = self._watch.elapsed_ns()
             streams.release_persisting_lines()  # before the judge goes on: the baseline may be next
-            self._flags.finish(number, device_ns=device_ns, interruptions=interruptions() - before)
+            lost = interruptions() - before
+            self._flags.finish(number, device_ns=device_ns, outer_ns=outer_ns, interruptions=lost)
         self._graph = graph  # closed only before the next one is made: the baseline may be running now
 
     def _show(self, arena: str) -> None:
