@@ -9,8 +9,8 @@ import re
 from dataclasses import replace
 
 import operators.rewrites.cpp.ir.syntax as ir
-from operators.rewrites.cpp.base import LoopSite, buffer_of, fresh, loops
-from operators.rewrites.cpp.ir.accesses import constants
+from operators.rewrites.cpp.base import LoopSite, fresh, loops
+from operators.rewrites.cpp.ir.accesses import buffer_of, constants
 from operators.rewrites.cpp.ir.dependence import has_raw, parallel
 from operators.rewrites.cpp.ir.paths import at, main_body, splice
 

@@ -48,6 +48,13 @@ CASES = (
     ("stages", ("fuse", "vectorize")),
     ("stages", ("fuse:1", "fuse", "split_accumulator")),
     ("two_maps", ("fuse", "vectorize")),
+    ("stages", ("fuse", "shrink")),
+    ("stages", ("fuse", "shrink:1", "parallel", "shrink", "vectorize")),
+    ("row_shares", ("fuse", "shrink", "vectorize", "split_accumulator")),
+    ("row_shares", ("fuse", "parallel", "shrink")),
+    ("row_shares", ("fuse", "shrink", "parallel")),
+    ("heads", ("shrink", "parallel")),
+    ("heads", ("shrink:2", "parallel")),
 )
 
 
