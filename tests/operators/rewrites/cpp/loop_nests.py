@@ -354,6 +354,25 @@ NESTS = (
         ("M", "N"),
         head="#include <cstdint>\n#include <vector>\n",
     ),
+    Nest(
+        "two_rows",
+        "const float* x, float* out, int64_t M, int64_t N",
+        """  std::vector<float> t(M * N);
+  for (int64_t i = 0; i < M; ++i) {
+    for (int64_t j = 0; j < N; ++j) t[i * N + j] = x[i * N + j] * 2.0f;
+    for (int64_t j = 0; j < N; ++j) out[i * N + j] = t[i * N + N - 1 - j];
+  }
+  std::vector<float> t2(M * N);
+  for (int64_t i = 0; i < M; ++i) {
+    for (int64_t j = 0; j < N; ++j) t2[i * N + N - 1 - j] = out[i * N + j] + 1.0f;
+    for (int64_t j = 0; j < N; ++j) out[i * N + j] = t2[i * N + j];
+  }""",
+        {"x": "M,N", "out": "M,N"},
+        ("out",),
+        lambda a, s: {"out": 2 * a["x"] + 1},
+        ("M", "N"),
+        head="#include <cstdint>\n#include <vector>\n",
+    ),
 )
 BY_NAME = {nest.name: nest for nest in NESTS}
 SHAPES: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {
