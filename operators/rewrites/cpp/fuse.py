@@ -45,11 +45,11 @@ def _fits(program: ir.Program, path: ir.Path, loop: ir.For) -> bool:
     between, second = _next(program, path)
     if second is None or loop.pragmas or second.pragmas:
         return False
-    own, other = _buffers(loop), _buffers(second)
-    if other.keys() & (ir.names_in(loop.body) | own.keys()) or own.keys() & ir.names_in(second.body):
+    ours, others = _buffers(loop), _buffers(second)
+    if others.keys() & (ir.names_in(loop.body) | ours.keys()) or ours.keys() & ir.names_in(second.body):
         return False
     fixed = _fixed(program) - _declared(loop) - _declared(second)
-    if any(names is None or not names <= fixed for names in (*own.values(), *other.values())):
+    if any(names is None or not names <= fixed for names in (*ours.values(), *others.values())):
         return False
     if has_raw(tuple(stmt for stmt in loop.body + second.body if buffer_of(stmt) is None)):
         return False

@@ -145,8 +145,8 @@ def _without(expr: ir.Expr, gone: set[str]) -> ir.Expr:
     match expr:
         case ir.Var(name) if name in gone:
             return ir.ZERO
-        case ir.Cast(_, ir.Num()):
-            return expr.value
+        case ir.Cast(_, value) if value == ir.ZERO:
+            return ir.ZERO
         case ir.Binary("*", left, right) if ir.ZERO in (left, right):
             return ir.ZERO
         case ir.Binary("+", left, right):
