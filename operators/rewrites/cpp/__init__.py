@@ -15,6 +15,7 @@ from operators.rewrites.cpp.prefetch import Prefetch
 from operators.rewrites.cpp.promote import Promote
 from operators.rewrites.cpp.register_tile import RegisterTile
 from operators.rewrites.cpp.restrict import Restrict
+from operators.rewrites.cpp.shrink import Shrink
 from operators.rewrites.cpp.split_accumulator import SplitAccumulator
 from operators.rewrites.cpp.tile import TileLoops
 from operators.rewrites.cpp.unroll import Unroll
@@ -37,6 +38,7 @@ CPP_REWRITES = RewriteLibrary(
         Pack(),
         SplitAccumulator(),
         Fuse(),
+        Shrink(),
         Interchange(),
         VectorMath(),
         Hoist(),

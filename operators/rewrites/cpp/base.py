@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import operators.rewrites.cpp.ir.syntax as ir
-from operators.rewrites.cpp.ir.accesses import constants
+from operators.rewrites.cpp.ir.accesses import buffer_of, constants
 from operators.rewrites.cpp.ir.paths import paths
 from operators.rewrites.library import unused_name
 
@@ -38,7 +38,6 @@ class NewTunable:
 
 LONGEST_TILE = 64
 """Most steps of a loop with a literal bound that counts as one over a tile."""
-_VECTOR = re.compile(r"std::vector<(?P<kind>\w+)> (?P<name>\w+)\(")
 _NO_DESCRIPTION = re.compile(r"//\s*(?:tune-where:|endregion\b)")
 
 
@@ -90,12 +89,6 @@ def element_types(program: ir.Program) -> dict[str, str]:
         elif (buffer := buffer_of(stmt)) is not None:
             types.setdefault(*buffer)
     return types
-
-
-def buffer_of(stmt: ir.Stmt) -> tuple[str, str] | None:
-    """Return name and element type of the `std::vector` that a statement declares; None for any other statement."""
-    found = _VECTOR.match(stmt.text) if isinstance(stmt, ir.Raw) else None
-    return None if found is None else (found["name"], found["kind"])
 
 
 # ---------------------------------------------------------------------------- loops

@@ -9,8 +9,8 @@ import re
 from dataclasses import replace
 
 import operators.rewrites.cpp.ir.syntax as ir
-from operators.rewrites.cpp.base import LoopSite, buffer_of, fresh, loops
-from operators.rewrites.cpp.ir.accesses import constants
+from operators.rewrites.cpp.base import LoopSite, fresh, loops
+from operators.rewrites.cpp.ir.accesses import buffer_of, buffer_size, constants
 from operators.rewrites.cpp.ir.dependence import has_raw, parallel
 from operators.rewrites.cpp.ir.paths import at, main_body, splice
 
@@ -43,7 +43,15 @@ class Fuse:
 
 def _fits(program: ir.Program, path: ir.Path, loop: ir.For) -> bool:
     between, second = _next(program, path)
-    if second is None or loop.pragmas or second.pragmas or has_raw(loop.body) or has_raw(second.body):
+    if second is None or loop.pragmas or second.pragmas:
+        return False
+    ours, others = _buffers(loop), _buffers(second)
+    if others.keys() & (ir.names_in(loop.body) | ours.keys()) or ours.keys() & ir.names_in(second.body):
+        return False
+    fixed = _fixed(program) - _declared(loop) - _declared(second)
+    if any(names is None or not names <= fixed for names in (*ours.values(), *others.values())):
+        return False
+    if has_raw(tuple(stmt for stmt in loop.body + second.body if buffer_of(stmt) is None)):
         return False
     if (loop.lower, loop.upper, loop.step) != (second.lower, second.upper, second.step):
         return False
@@ -64,6 +72,11 @@ def _next(program: ir.Program, path: ir.Path) -> tuple[tuple[ir.Stmt, ...], ir.F
     return siblings[path[-1] + 1 : end], last if isinstance(last, ir.For) else None
 
 
+def _buffers(loop: ir.For) -> dict[str, set[str] | None]:
+    """Return the buffers that a body declares, with the names in their sizes."""
+    return {buffer[0]: buffer_size(stmt) for stmt in loop.body if (buffer := buffer_of(stmt)) is not None}
+
+
 def _declared(loop: ir.For) -> set[str]:
     return {stmt.name for stmt in loop.body if isinstance(stmt, ir.Decl)}
 
@@ -73,10 +86,14 @@ def _movable(program: ir.Program, stmt: ir.Stmt, loop: ir.For) -> bool:
     buffer = buffer_of(stmt)
     if buffer is None or not isinstance(stmt, ir.Raw) or buffer[0] in ir.names_in((loop,)):
         return False
+    return set(_WORD.findall(stmt.text)) - {"std", "vector", *buffer} <= _fixed(program)
+
+
+def _fixed(program: ir.Program) -> set[str]:
+    """Return the sizes and constants that keep their values."""
     targets = (each.target for each in ir.walk_stmts(program.body) if isinstance(each, ir.Assign))
     changing = {target.name for target in targets if isinstance(target, ir.Var)}
-    sizes = {param.name for param in program.params if not param.pointer} | set(constants(program.head))
-    return set(_WORD.findall(stmt.text)) - {"std", "vector", *buffer} <= sizes - changing
+    return ({param.name for param in program.params if not param.pointer} | set(constants(program.head))) - changing
 
 
 def _fused(program: ir.Program, path: ir.Path) -> ir.Program:

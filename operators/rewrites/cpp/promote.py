@@ -6,6 +6,7 @@ change it.  From: Callahan, Carr, Kennedy, "Improving register allocation for su
 
 import operators.rewrites.cpp.ir.syntax as ir
 from operators.rewrites.cpp.base import LoopSite, element_types, fresh, innermost, loops
+from operators.rewrites.cpp.ir.accesses import buffer_of
 from operators.rewrites.cpp.ir.dependence import facts
 from operators.rewrites.cpp.ir.paths import splice, with_body
 
@@ -14,6 +15,7 @@ def updated_element(body: tuple[ir.Stmt, ...]) -> ir.Index | None:
     """Return the array element that a loop among the statements updates in place, if it can live in a scalar."""
     inner = {s.var for s in ir.walk_stmts(body) if isinstance(s, ir.For)}
     inner |= {s.name for s in ir.walk_stmts(body) if isinstance(s, ir.Decl)}
+    inner |= {buffer[0] for s in ir.walk_stmts(body) if (buffer := buffer_of(s)) is not None}
     for loop in body:
         if not isinstance(loop, ir.For):
             continue

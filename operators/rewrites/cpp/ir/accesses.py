@@ -14,6 +14,10 @@ from operators.rewrites.cpp.ir.reductions import extremum, math_function, reduct
 
 ALLOCATE = "std::aligned_alloc"
 _PURE = re.compile(r"\b(?:inline|constexpr)\b")
+_VECTOR = re.compile(r"std::vector<(?P<kind>\w+)> (?P<name>\w+)\(")
+_PLAIN_SIZE = re.compile(r"[\w *+()-]*\);?")
+_BUSY = re.compile(r"\w\(|\+\+|--")
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _CALLED = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 
 
@@ -54,6 +58,21 @@ def constants(head: str) -> tuple[str, ...]:
     return tuple(
         re.findall(r"^[^\S\n]*(?:static\s+)?constexpr\s+(?:int|int64_t|long|size_t)\s+(\w+)\s*=", head, re.MULTILINE)
     )
+
+
+def buffer_of(stmt: ir.Stmt) -> tuple[str, str] | None:
+    """Return name and element type of the `std::vector` that a statement declares; None for any other statement."""
+    found = _VECTOR.match(stmt.text) if isinstance(stmt, ir.Raw) else None
+    return None if found is None else (found["name"], found["kind"])
+
+
+def buffer_size(stmt: ir.Stmt) -> set[str] | None:
+    """Return the names in the size of a `std::vector` that is declared for itself; None for any other statement."""
+    found = _VECTOR.match(stmt.text) if isinstance(stmt, ir.Raw) else None
+    if found is None or not isinstance(stmt, ir.Raw):
+        return None
+    plain = _PLAIN_SIZE.fullmatch(stmt.text, found.end()) and not _BUSY.search(stmt.text, found.end())
+    return set(_WORD.findall(stmt.text, found.end())) if plain else None
 
 
 @lru_cache(maxsize=64)
@@ -127,7 +146,7 @@ class Scan:
         reduction = reduction_of(stmt)
         match stmt:
             case ir.Raw():
-                self.blocked = True
+                self._buffer(stmt)
             case ir.For():
                 self.enter(stmt)
                 self.body(stmt.body)
@@ -144,6 +163,18 @@ class Scan:
                 self.body(stmt.body)
             case _:
                 self.simple(stmt)
+
+    def _buffer(self, stmt: ir.Raw) -> None:
+        """Record a local `std::vector`; any other text blocks."""
+        buffer, names = buffer_of(stmt), buffer_size(stmt)
+        if buffer is None or names is None:
+            self.blocked = True
+            return
+        self.reads += sorted(names)
+        self.local.add(buffer[0])
+        self.env[buffer[0]] = None
+        self.views.pop(buffer[0], None)
+        self.dims.pop(buffer[0], None)
 
     def simple(self, stmt: ir.Stmt) -> None:
         """Scan a statement without nested statements."""

@@ -30,6 +30,19 @@ class LoopFacts:
 
 def facts(program: Program, path: Path) -> LoopFacts:
     """Return the dependence facts of the loop at `path`."""
+    loop = at(program.body, path)
+    if not isinstance(loop, For):
+        raise TypeError("not a loop")
+    scan = scan_before(program, path)
+    outer = len(scan.loops)
+    scan.stmt(loop)
+    symbol = next(name for name in scan.spans if name.startswith(f"{loop.var}@") and name not in scan.loops)
+    symbol = _own_symbol(scan, loop.var, outer) or symbol
+    return _classify(scan, symbol)
+
+
+def scan_before(program: Program, path: Path) -> Scan:
+    """Return a scan in front of a statement: it knows the open loops, and has no accesses yet."""
     scan = Scan.start(program)
     body: tuple[Stmt, ...] = program.body
     for depth, position in enumerate(path):
@@ -40,16 +53,9 @@ def facts(program: Program, path: Path) -> LoopFacts:
             if isinstance(here, For):
                 scan.enter(here)
             body = main_body(here)
-    loop = at(program.body, path)
-    if not isinstance(loop, For):
-        raise TypeError("not a loop")
     scan.accesses, scan.writes, scan.reads = [], [], []
     scan.local, scan.blocked = set(), False
-    outer = len(scan.loops)
-    scan.stmt(loop)
-    symbol = next(name for name in scan.spans if name.startswith(f"{loop.var}@") and name not in scan.loops)
-    symbol = _own_symbol(scan, loop.var, outer) or symbol
-    return _classify(scan, symbol)
+    return scan
 
 
 def _own_symbol(scan: Scan, var: str, outer: int) -> str | None:
@@ -95,7 +101,7 @@ class _Shape:
 def independent(scan: Scan, group: list[ArrayAccess], symbol: str) -> bool:
     """Say whether no two iterations of a loop touch the same element through these accesses of one array."""
     span = scan.spans[symbol]
-    known = _Known(scan, tuple(dict.fromkeys(loop for access in group for loop in access.loops)))
+    known = Known(scan, tuple(dict.fromkeys(loop for access in group for loop in access.loops)))
     shapes = [_shape(known, access, symbol) for access in group]
     for a, access_a in zip(shapes, group, strict=True):
         for b, access_b in zip(shapes, group, strict=True):
@@ -116,11 +122,13 @@ def independent(scan: Scan, group: list[ArrayAccess], symbol: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class Known:
     """Facts about the symbols: inside a loop its range is not empty, so `high - low >= 0`."""
 
     scan: Scan
+    """The scan with their ranges."""
     loops: tuple[str, ...]
+    """Symbols of the loops around."""
 
     def natural(self, value: Poly) -> bool:
         """Say whether the value is provably >= 0."""
@@ -135,7 +143,7 @@ class _Known:
         return self.natural(value - ONE)
 
 
-def _shape(known: _Known, access: ArrayAccess, symbol: str) -> _Shape | None:
+def _shape(known: Known, access: ArrayAccess, symbol: str) -> _Shape | None:
     """Return the access as `stride * v + [low, high] + multiples of large strides`."""
     if access.index is None or symbol not in access.loops:
         return None

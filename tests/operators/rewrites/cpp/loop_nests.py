@@ -48,6 +48,12 @@ def _layernorm(a: dict[str, Array], s: dict[str, int]) -> dict[str, Array]:
     return {"out": (x - mean) / np.sqrt(var + 1e-5) * a["g"] + a["b"]}
 
 
+def _heads(a: dict[str, Array], s: dict[str, int]) -> dict[str, Array]:
+    rows = a["x"][:, None, :] + np.arange(3, dtype=np.float32)[None, :, None]
+    squares = rows**2
+    return {"out": squares[..., -1] + rows[..., 0] + (np.arange(3) < 1) - squares[..., 0]}
+
+
 def _conv(a: dict[str, Array], s: dict[str, int]) -> dict[str, Array]:
     n, t = s["L"] - s["T"] + 1, s["T"]
     windows = np.lib.stride_tricks.sliding_window_view(a["x"], t, axis=1)
@@ -320,6 +326,52 @@ NESTS = (
         ("twice", "thrice"),
         lambda a, s: {"twice": 2 * a["x"], "thrice": 3 * a["x"]},
         ("N",),
+    ),
+    Nest(
+        "heads",
+        "const float* x, float* out, int64_t M, int64_t N",
+        """  std::vector<float> pairs(M * 3 * 2);
+  std::vector<float> rows(M * N * 3);
+  // squares of one row
+  std::vector<float> squares(M * N * 3);
+  for (int64_t i = 0; i < M; ++i) {
+    for (int64_t h = 0; h < 3; ++h)
+      for (int64_t j = 0; j < N; ++j) {
+        rows[(i * 3 + h) * N + j] = x[i * N + j] + h;
+        squares[(i * 3 + h) * N + j] = rows[(i * 3 + h) * N + j] * rows[(i * 3 + h) * N + j];
+      }
+    for (int64_t h = 0; h < 3; ++h) {
+      pairs[(i * 3 + h) * 2] = squares[(i * 3 + h) * N + N - 1];
+      pairs[(i * 3 + h) * 2 + 1] = rows[(i * 3 + h) * N];
+      pairs[(i * 3 + h) * 2] += pairs[(i * 3 + h) * 2 + 1];
+      if (h < 1) pairs[(i * 3 + h) * 2] += 1.0f;
+      out[i * 3 + h] = pairs[(i * 3 + h) * 2] - squares[(i * 3 + h) * N];
+    }
+  }""",
+        {"x": "M,N", "out": "M,3"},
+        ("out",),
+        _heads,
+        ("M", "N"),
+        head="#include <cstdint>\n#include <vector>\n",
+    ),
+    Nest(
+        "two_rows",
+        "const float* x, float* out, int64_t M, int64_t N",
+        """  std::vector<float> t(M * N);
+  for (int64_t i = 0; i < M; ++i) {
+    for (int64_t j = 0; j < N; ++j) t[i * N + j] = x[i * N + j] * 2.0f;
+    for (int64_t j = 0; j < N; ++j) out[i * N + j] = t[i * N + N - 1 - j];
+  }
+  std::vector<float> t2(M * N);
+  for (int64_t i = 0; i < M; ++i) {
+    for (int64_t j = 0; j < N; ++j) t2[i * N + N - 1 - j] = out[i * N + j] + 1.0f;
+    for (int64_t j = 0; j < N; ++j) out[i * N + j] = t2[i * N + j];
+  }""",
+        {"x": "M,N", "out": "M,N"},
+        ("out",),
+        lambda a, s: {"out": 2 * a["x"] + 1},
+        ("M", "N"),
+        head="#include <cstdint>\n#include <vector>\n",
     ),
 )
 BY_NAME = {nest.name: nest for nest in NESTS}

@@ -48,6 +48,14 @@ CASES = (
     ("stages", ("fuse", "vectorize")),
     ("stages", ("fuse:1", "fuse", "split_accumulator")),
     ("two_maps", ("fuse", "vectorize")),
+    ("stages", ("fuse", "shrink")),
+    ("stages", ("fuse", "shrink:1", "parallel", "shrink", "vectorize")),
+    ("row_shares", ("fuse", "shrink", "vectorize", "split_accumulator")),
+    ("row_shares", ("fuse", "parallel", "shrink")),
+    ("row_shares", ("fuse", "shrink", "parallel")),
+    ("two_rows", ("shrink", "fuse", "parallel")),
+    ("heads", ("shrink", "parallel")),
+    ("heads", ("shrink:2", "parallel")),
 )
 
 
@@ -122,6 +130,14 @@ def test_an_order_dependent_loop_has_no_reordering_moves() -> None:
   for (int64_t i = 0; i < N; ++i) { t = 0.5f * t + x[i]; out[i] = t; }
 }"""
     assert {move.rewrite for move in CPP_REWRITES.moves(source, threads=2)} <= {"restrict", "unroll"}
+
+
+def test_loops_whose_buffers_would_be_mistaken_are_not_fused() -> None:
+    shrunk = CPP_REWRITES.apply(BY_NAME["two_rows"].source, first(BY_NAME["two_rows"].source, "shrink"))
+    for before, after in (("t2", "t"), ("t(N)", "t(K)"), ("t(N)", "t(i)"), ("t[j] = x", "t2[j] = x")):
+        assert before in shrunk
+        offered = CPP_REWRITES.moves(shrunk.replace(before, after))
+        assert not any(move.rewrite == "fuse" and move.label.startswith("i") for move in offered), after
 
 
 @pytest.mark.parametrize(
