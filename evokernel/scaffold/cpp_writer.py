@@ -33,12 +33,20 @@ class CppWriter:
         sizes: meaning of the sizes in the graph.
         arguments: names of the inputs, in the order of the trace.
         taken: all other names in the function.
+        wide_sums: add up in double.
     """
 
     def __init__(
-        self, outputs: Mapping[str, Node], sizes: SymbolicSizes, *, arguments: Sequence[str], taken: Sequence[str]
+        self,
+        outputs: Mapping[str, Node],
+        sizes: SymbolicSizes,
+        *,
+        arguments: Sequence[str],
+        taken: Sequence[str],
+        wide_sums: bool = False,
     ) -> None:
         self._sizes = sizes
+        self._wide_sums = wide_sums
         self._buffers = {f"input {place}": name for place, name in enumerate(arguments)}
         self._used = {*arguments, *taken}
         self._loops = [name for name in (*_LOOPS, *(f"i{n}" for n in range(9))) if name not in self._used]
@@ -83,8 +91,11 @@ class CppWriter:
         whole = node.kind != "float"
         step = _accumulate(node.op, total, [self._text(*use) for use in summands(node, index, across)], whole=whole)
         start = _WHOLE_STARTS[node.op] if whole else _STARTS[node.op]
+        kind = "int64_t" if whole else "float"
+        if not whole and self._wide_sums and node.op not in ("amax", "amin"):
+            kind, start = "double", start.removesuffix("f")
         lines = [
-            f"{'int64_t' if whole else 'float'} {total} = {start};",
+            f"{kind} {total} = {start};",
             *self._around(inner, reduced, [step]),
             f"{place} = {total};",
         ]

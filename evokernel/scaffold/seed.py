@@ -33,6 +33,9 @@ _C_SCALARS: dict[str, Any] = {"int64": ctypes.c_int64, "float32": ctypes.c_float
 _ALIGNMENT = 64
 _LARGE_BYTES = 1 << 25
 """Size of the tensors above which an example is no trial of a plain kernel."""
+_HARD_ON_SUMS = ("offset", "wide")
+_QUICK_FLOPS = 3e8
+"""Arithmetic of a workload on which a plain kernel is tried with numbers that are hard on sums, at most."""
 _HEAD_LINES = 4
 """Lines of a program's docstring."""
 _COMPARE_S = 45.0
@@ -107,10 +110,27 @@ def _plain(task: Task, traced: Traced | None, why: str, *, example: Mapping[str,
     tried += [shown] * (task.bytes_at(shown) <= _LARGE_BYTES and task.flops_at(shown) <= max(map(task.flops_at, tried)))
     try:
         source = write_seed(traced, task.signature)
-        check_seed(task, source, tried)
+        try:
+            check_seed(task, source, tried)
+            _check_long_sums(task, source, workloads.search)
+        except HarnessError:
+            if (exact := write_seed(traced, task.signature, wide_sums=True)) == source:
+                raise
+            source = exact
+            check_seed(task, source, tried)
     except (HarnessError, LanguageError, NotGeneral) as error:
         return "", str(error)
     return source, ""
+
+
+def _check_long_sums(task: Task, source: str, workloads: Sequence[Workload]) -> None:
+    """Check a kernel on numbers that make long sums inexact. Raises as `check_seed`.
+
+    The judge draws other numbers of these kinds in each run, and a seed should not be right by luck.
+    """
+    hard = [name for name in _HARD_ON_SUMS if name in task.distributions]
+    quick = [workload for workload in workloads if task.flops_at(workload) <= _QUICK_FLOPS]
+    check_seed(task, source, quick, distributions=hard)
 
 
 def _triton(task_file: Path) -> tuple[str, str]:
@@ -153,8 +173,11 @@ def _changed(signature: Signature) -> list[str]:
     return [tensor.name for tensor in signature.inputs if tensor.role is Role.INOUT]
 
 
-def write_seed(traced: Traced, signature: Signature) -> str:
-    """Return a C++ kernel with one plain loop nest for each step. It computes in double where a tensor is float64."""
+def write_seed(traced: Traced, signature: Signature, *, wide_sums: bool = False) -> str:
+    """Return a C++ kernel with one plain loop nest for each step. It computes in double where a tensor is float64.
+
+    With `wide_sums` it adds up in double in any case.
+    """
     short = [tensor.dtype for tensor in signature.tensors if is_float(tensor.dtype) and DTYPES[tensor.dtype] < 4]
     if short:
         raise NotGeneral(f"{short[0]} has no plain loops yet")
@@ -171,7 +194,7 @@ def write_seed(traced: Traced, signature: Signature) -> str:
                 f"    std::vector<{made[new].kind}> {new}({traced.sizes.product(made[new].shape)});"
                 for new in changed.values()
             ),
-            *CppWriter(made, traced.sizes, arguments=arguments, taken=taken).body(),
+            *CppWriter(made, traced.sizes, arguments=arguments, taken=taken, wide_sums=wide_sums).body(),
             *(f"    std::copy({new}.begin(), {new}.end(), {name});" for name, new in changed.items()),
         ]
     )
@@ -184,7 +207,9 @@ def write_seed(traced: Traced, signature: Signature) -> str:
     return f"{includes}\n{entry_signature(signature)} {{\n{body}\n}}\n"
 
 
-def check_seed(task: Task, source: str, workloads: Sequence[Workload]) -> None:
+def check_seed(
+    task: Task, source: str, workloads: Sequence[Workload], *, distributions: Sequence[str] = ("normal",)
+) -> None:
     """Compile a kernel and compare it with the reference on workloads, as the evaluator would.
 
     Only for source from `write_seed`: it runs in this process.
@@ -201,12 +226,13 @@ def check_seed(task: Task, source: str, workloads: Sequence[Workload]) -> None:
         run = ctypes.CDLL(str(library)).run
         run.restype = None
         for workload in workloads:
-            _compare(task, run, workload)
+            for distribution in distributions:
+                _compare(task, run, workload, distribution)
 
 
-def _compare(task: Task, run: Any, workload: Workload) -> None:
-    inputs = draw(task, workload, "normal", np.random.default_rng(0))
-    expected = expect(task, workload, inputs, distribution="normal")
+def _compare(task: Task, run: Any, workload: Workload, distribution: str) -> None:
+    inputs = draw(task, workload, distribution, np.random.default_rng(0))
+    expected = expect(task, workload, inputs, distribution=distribution)
     aligned = {
         tensor.name: _aligned(_as_it_lies(tensor, inputs[tensor.name], workload)) for tensor in task.signature.inputs
     }

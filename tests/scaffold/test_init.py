@@ -9,7 +9,11 @@ import pytest
 import torch
 
 from evokernel.config.load import load_config
+from evokernel.config.run import EvaluationConfig
 from evokernel.errors import TaskError
+from evokernel.evaluate.client.evaluate_kernel import judge
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Fidelity
 from evokernel.scaffold.config_schema import MODELINE, SCHEMA_FILE, config_schema
 from evokernel.scaffold.project import Project, ProjectSettings, init_project, whole_or_nothing
 from operators.rewrites.cpp.ir.reader import read
@@ -62,6 +66,16 @@ def test_rmsnorm_keeps_the_row_value_outside_the_inner_loop(init: Init) -> None:
     assert len(loops(source)) == 2 + 1 + 2
     assert "t2[i] = 1.0f / std::sqrt(t[i] / static_cast<float>(N) + 1e-06f);" in source
     assert "out[i * N + j] = x[i * N + j] * t2[i] * weight[j];" in source
+
+
+def test_a_long_sum_that_loses_too_much_in_float_is_kept_in_double(init: Init) -> None:
+    project = init("loss", "x: 512x512, y: 512x512")
+    assert shapes(project)["out"] == ()
+    assert "double sum = 0.0;" in kernel(project)
+    task = next(path for path in project.files if path.name.endswith("_task.py"))
+    settings = EvaluationConfig(quick_ms=1)
+    verdict = judge(Candidate(kernel(project), "cpp"), str(task), budgets=(Fidelity.QUICK,), settings=settings)
+    assert verdict.ok, verdict.last.feedback
 
 
 def test_module_in_the_form_of_kernelbench(operations: Path, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 The operations of a reference that rank are watched: the numbers that they rank, and how far these move where inexact
 results move by some roundings. A position is right where its number is that of the expected one, within these moves.
+Of numbers that tie exactly any may come first where torch leaves that open, as it does for `topk`; of `argmax` the
+first is due.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +17,8 @@ from evokernel.evaluate.numerics.arrays import Array
 _SLACK = 2.0
 """A few runs tell less than the largest move."""
 _aten = torch.ops.aten
-_RANKING = (_aten.topk, _aten.sort, _aten.argmax, _aten.argmin, _aten.max, _aten.min, _aten.kthvalue, _aten.median)
+_FIRST_DUE = (_aten.argmax, _aten.argmin, _aten.max, _aten.min)
+_RANKING = (_aten.topk, _aten.sort, _aten.kthvalue, _aten.median, *_FIRST_DUE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,8 @@ class RankedNumbers:
     """The operation's result, with as many axes as the numbers."""
     dim: int
     """The axis along which they were ranked."""
+    ordered: bool
+    """Of equal numbers the first is due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,8 @@ class Ranking:
     """The axis along which they are ranked."""
     shape: tuple[int, ...]
     """That of the positions, with as many axes as the numbers."""
+    ordered: bool = False
+    """Of numbers that tie exactly the first is due."""
 
     def allows(self, actual: Array, due: Array) -> Array:
         """Return, for each of some positions, whether it may stand in place of the one that is due."""
@@ -49,7 +56,10 @@ class Ranking:
         inside = (mine >= 0) & (mine < self.numbers.shape[self.dim])
         mine = torch.where(inside, mine, theirs)
         gap = (self._at(self.numbers, mine) - self._at(self.numbers, theirs)).abs()
-        fine = inside & (gap <= _SLACK * (self._at(self.moves, mine) + self._at(self.moves, theirs)))
+        moves = self._at(self.moves, mine) + self._at(self.moves, theirs)
+        fine = inside & (gap <= _SLACK * moves)
+        if self.ordered:
+            fine &= (moves > 0) | (mine == theirs)
         ordered = mine.sort(self.dim).values  # each number has one place
         fine &= ~(ordered.diff(dim=self.dim) == 0).any(self.dim, keepdim=True)
         return fine.reshape(actual.shape)
@@ -69,12 +79,12 @@ def ranked_numbers(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], 
     arguments = func._schema.arguments
     given = {each.name: each.default_value for each in arguments} | dict(kwargs)
     given |= dict(zip((each.name for each in arguments), args, strict=False))
-    dim = given.get("dim")
+    dim, ordered = given.get("dim"), func.overloadpacket in _FIRST_DUE or bool(given.get("stable"))
     if dim is None:
-        return RankedNumbers(numbers.reshape(-1).clone(), positions.reshape(1), 0)
+        return RankedNumbers(numbers.reshape(-1).clone(), positions.reshape(1), 0, ordered)
     dim %= max(numbers.dim(), 1)
     positions = positions if positions.dim() == numbers.dim() else positions.unsqueeze(dim)
-    return RankedNumbers(numbers.clone(), positions, dim)  # a copy: what follows may work in place
+    return RankedNumbers(numbers.clone(), positions, dim, ordered)  # a copy: what follows may work in place
 
 
 class RankingFinder:
@@ -83,6 +93,7 @@ class RankingFinder:
     def __init__(self) -> None:
         self._first: RankedNumbers | None = None
         self._moves: Array | None = None
+        """None where one run was all, since each of its results was exact."""
         self._place = 0
 
     def add(self, ranked: Sequence[RankedNumbers], result: Array) -> None:
@@ -91,25 +102,28 @@ class RankingFinder:
             places = [number for number, each in enumerate(ranked) if _is_result(each, result)]
             self._place = places[-1] if places else len(ranked)
             self._first = ranked[places[-1]] if places else _NOTHING
-            self._moves = torch.zeros_like(self._first.numbers)
-        if self._moves is None or self._first is _NOTHING:
+        elif self._first is _NOTHING:
             return
-        if len(ranked) <= self._place or ranked[self._place].numbers.shape != self._moves.shape:
-            self._moves = None  # the reference ranks by its data
+        elif len(ranked) <= self._place or ranked[self._place].numbers.shape != self._first.numbers.shape:
+            self._first = _NOTHING  # the reference ranks by its data
         else:
             moves = (ranked[self._place].numbers - self._first.numbers).abs_()
-            torch.maximum(self._moves, moves, out=self._moves)
+            self._moves = moves if self._moves is None else torch.maximum(self._moves, moves, out=self._moves)
 
     @property
     def found(self) -> Ranking | None:
         """The ranking; None where the result is not that of one."""
         first = self._first
-        if first is None or first is _NOTHING or self._moves is None:
+        if first is None or first is _NOTHING:
             return None
-        return Ranking(first.numbers, self._moves, first.dim, tuple(first.positions.shape))
+        numbers, moves = first.numbers, self._moves
+        if moves is None:  # fp32 holds them all, in half of the memory
+            numbers = numbers.float()
+            moves = numbers.new_zeros(()).expand(numbers.shape)
+        return Ranking(numbers, moves, first.dim, tuple(first.positions.shape), first.ordered)
 
 
-_NOTHING = RankedNumbers(torch.zeros(1), torch.zeros(1), 0)
+_NOTHING = RankedNumbers(torch.zeros(1), torch.zeros(1), 0, ordered=False)
 
 
 def _is_result(ranked: RankedNumbers, result: Array) -> bool:

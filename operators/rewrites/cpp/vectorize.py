@@ -1,7 +1,8 @@
 """Vectorisation with GCC vector types.
 
 Two forms.  A loop over an array with unit stride runs in steps of one vector, followed by the scalar loop for
-what is left; scalar sums and extrema become lane-wise accumulators that are combined once behind the loop.
+what is left; scalar sums and extrema become lane-wise accumulators that are combined once behind the loop. A sum in
+double over floats gets float lanes, whose total it takes.
 The constant-trip loops over a local tile (as register tiling makes them) run over vectors of the tile
 instead, and the tile itself is retyped.  Legal when the loop is parallel or carries only reductions over
 scalars and every access has unit stride or is the same for all lanes.
@@ -89,7 +90,7 @@ class Vectorize:
         if vector is None or not known.reorderable or has_raw(loop.body):
             return None
         ops = dict(known.reductions)
-        if any(types.get(name) != vector.element for name in ops):
+        if any(not _in_lanes(types.get(name), op, vector) for name, op in ops.items()):
             return None
         arrays = {e.base for e in ir.all_exprs(loop.body) if isinstance(e, ir.Index)}
         if arrays & ops.keys():
@@ -205,6 +206,11 @@ class Vectorize:
         program = replace(program, body=splice(program.body, site.path, (replace(loop, body=body),)))
         program = _declared(program, form, set())
         return add_lines(program, [f"// tune-where: {size.name} % {form.vector.lanes} == 0"])
+
+
+def _in_lanes(kind: str | None, op: str, vector: VectorType) -> bool:
+    """Say whether a reduction over a scalar of a type may be split over the lanes of a vector."""
+    return kind == vector.element or (kind == "double" and op == "+" and vector.element == "float")
 
 
 def _touched(loop: ir.For) -> str:

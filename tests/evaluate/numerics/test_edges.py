@@ -129,6 +129,24 @@ def test_a_ranking_of_inputs_has_no_edges():
     assert None not in found(best, lambda x, y: torch.argsort(x, dim=1, stable=True), result="int64")
 
 
+@pytest.mark.parametrize(
+    ("ranks", "places", "is_open"),
+    [
+        (lambda x, y: torch.topk(x, 2, dim=1).indices, 2, True),
+        (lambda x, y: torch.argsort(x, dim=1), "C", True),
+        (lambda x, y: torch.argsort(x, dim=1, stable=True), "C", False),
+        (lambda x, y: torch.argmax(x, dim=1, keepdim=True), 1, False),
+        (lambda x, y: torch.max(x, dim=1, keepdim=True).indices, 1, False),
+    ],
+)
+def test_of_inputs_that_tie_any_may_come_first_where_torch_leaves_that_open(ranks, places, is_open):
+    def last_first(x, y):
+        return x.shape[1] - 1 - ranks(x.flip(1), y)
+
+    single, _ = found(ranks, last_first, "integers01", result="int64", shape=("R", places))
+    assert (single is None) == is_open
+
+
 def ranking(numbers: list[list[float]], places: int) -> Ranking:
     values = torch.tensor(numbers, dtype=torch.float64)
     return Ranking(values, 0.1 * torch.ones_like(values), 1, (len(numbers), places))

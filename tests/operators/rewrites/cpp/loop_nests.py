@@ -221,6 +221,21 @@ NESTS = (
         "#include <cmath>\n#include <cstdint>\n",
     ),
     Nest(
+        "sums_in_double",
+        "const float* x, const float* y, float* out, int64_t M, int64_t N",
+        """  for (int64_t i = 0; i < M; ++i) {
+    double sum = 0.0;
+    for (int64_t j = 0; j < N; ++j) {
+      sum += x[i * N + j] * y[i * N + j] + x[i * N + j];
+    }
+    out[i] = sum;
+  }""",
+        {"x": "M,N", "y": "M,N", "out": "M"},
+        ("out",),
+        lambda a, s: {"out": (a["x"] * a["y"] + a["x"]).sum(axis=1)},
+        ("M", "N"),
+    ),
+    Nest(
         "row_shares",
         "const float* x, float* y, int64_t M, int64_t N",
         """  std::vector<float> t(M * N);

@@ -26,6 +26,8 @@ CASES = (
     ("layernorm", ("split_accumulator",)),
     ("elementwise", ("vectorize",)),
     ("row_shares", ("vectorize", "split_accumulator")),
+    ("sums_in_double", ("vectorize", "split_accumulator")),
+    ("sums_in_double", ("split_accumulator", "parallel")),
     ("outer_products", ("interchange", "tile")),
     ("gemm", ("interchange", "vectorize")),
     ("batched", ("promote",)),
