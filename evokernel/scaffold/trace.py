@@ -174,6 +174,7 @@ def _graph(call: Call, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[st
     table: dict[Any, Any] = {op: rule for op, rule in decomposition_table.items() if op not in _WHOLE}
     table |= DECOMPOSITIONS | INDEX_RULES | {_aten.copy.default: _copied}
     table[_aten._safe_softmax.default] = lambda x, dim, dtype=None: torch.softmax(x, dim)
+    table[_aten.as_strided.default] = _another_shape
 
     def positional(*tensors: Any) -> Any:
         return call(dict(zip(names, tensors, strict=True)))
@@ -184,8 +185,15 @@ def _graph(call: Call, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[st
             module = make_fx(functionalize(positional), decomposition_table=table)(*empty)
     except Exception as error:
         raise NotGeneral(f"the reference cannot be traced ({type(error).__name__}: {error})") from error
+    for node in reversed(module.graph.nodes):  # batch norm notes its running statistics, which no result holds
+        if node.target is _aten.copy_.default and not node.users and not _is_of_inputs(node.args[0]):
+            module.graph.erase_node(node)
     module.graph.eliminate_dead_code()
     return list(module.graph.nodes)
+
+
+def _is_of_inputs(node: Any) -> bool:
+    return node.op == "placeholder" or any(map(_is_of_inputs, node.all_input_nodes))
 
 
 def _shapes(node: Any) -> list[tuple[int, ...]]:
@@ -204,6 +212,14 @@ def _size_numbers(first: Any, second: Any, sizes: SymbolicSizes) -> dict[float, 
             if a != b and a not in found:
                 found[a] = _rule(a, b, sizes)
     return found
+
+
+def _another_shape(x: torch.Tensor, size: Any, stride: Any, offset: int | None = None) -> Any:
+    """Return the elements of a contiguous tensor in another shape, as group norm takes them; else nothing is known."""
+    dense = torch.empty(size, device="meta").stride()
+    if x.is_contiguous() and tuple(stride) == dense and not offset and math.prod(size) == x.numel():
+        return x.reshape(size)
+    return NotImplemented
 
 
 _SHAPED = frozenset(

@@ -42,6 +42,14 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
     "mlp": (lambda x, y, z: functional.relu(x @ y) @ z, {"x": ("M", "K"), "y": ("K", "H"), "z": ("H", "N")}),
     "gated": (lambda x, y, z: functional.silu(x @ y) * (x @ z), {"x": ("M", "K"), "y": ("K", "N"), "z": ("K", "N")}),
     "layernorm": (lambda x: functional.layer_norm(x, x.shape[-1:]), MN),
+    "group_norm": (
+        lambda x, y, z: functional.group_norm(x, 2, y, z),
+        {"x": ("B", 6, "M", "N"), "y": (6,), "z": (6,)},
+    ),
+    "batch_norm": (
+        lambda x: functional.batch_norm(x, torch.zeros(4), torch.ones(4), training=True),
+        {"x": ("M", 4, "N")},
+    ),
     "log_softmax": (lambda x: functional.log_softmax(x, 0), MN),
     "cross_entropy": (lambda x, y: functional.cross_entropy(x, y), PAIR),
     "spread": (lambda x: (x.std(-1), x.var(0, unbiased=False), x.amin(0, keepdim=True)), MN),
