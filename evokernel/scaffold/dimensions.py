@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from evokernel.errors import TaskError
-from evokernel.scaffold.sizes import FIRST, SECOND, NotGeneral, SymbolicSizes
+from evokernel.scaffold.sizes import FIRST, SECOND, NotGeneral, Quotient, SymbolicSizes, in_python
 from evokernel.scaffold.trial import dtype_name, outputs_of, runs
 from evokernel.scaffold.user_operation import UserOperation
 from evokernel.source.expressions import evaluate
@@ -17,6 +17,8 @@ Shapes = Mapping[str, tuple[int, ...]]
 Axis = tuple[str, int]
 _MOST_TOGETHER = 6
 """Axes that are tried together, but for all of an extent."""
+_FURTHER = tuple(range(1, 8))
+"""What the dimensions of the first trace grow by for further shapes of outputs."""
 _MOST_COMBINED = 9
 """Axes of one extent of which all sets are tried."""
 _MOST_AXES = 24
@@ -250,14 +252,21 @@ def shapes_at(layout: Layout, dims: Mapping[str, int]) -> dict[str, tuple[int, .
 def _layout(
     subject: UserOperation, example: Shapes, dimensions: tuple[Dimension, ...], result: Sequence[Any]
 ) -> Layout:
-    sizes = SymbolicSizes(tuple(dimension.name for dimension in dimensions))
     found = [(dimension.axes, dimension.unit) for dimension in dimensions]
-    one, other = (_with(example, found, values) for values in (FIRST, SECOND))
-    shapes_1 = [tuple(item.shape) for item in outputs_of(subject, one)]
-    shapes_2 = [tuple(item.shape) for item in outputs_of(subject, other)]
-    for pair in zip((*one.values(), *shapes_1), (*other.values(), *shapes_2), strict=True):
-        for first, second in zip(*pair, strict=True):
-            sizes.learn(first, second)
+    one, other, *further = (
+        _with(example, found, values)
+        for values in (FIRST, SECOND, *([each + more for each in FIRST] for more in _FURTHER))
+    )
+    shapes_1, shapes_2 = (_output_shapes(subject, shapes) for shapes in (one, other))
+    sizes = SymbolicSizes(tuple(dimension.name for dimension in dimensions))
+    while True:
+        for pair in zip((*one.values(), *shapes_1), (*other.values(), *shapes_2), strict=True):
+            for first, second in zip(*pair, strict=True):
+                sizes.learn(first, second)
+        wrong = _wrong_quotients(subject, sizes, shapes_1, further)
+        if not wrong:
+            break
+        sizes = SymbolicSizes(sizes.names, wrong={*sizes.wrong, *wrong})
     return Layout(
         dimensions=dimensions,
         inputs={name: _symbolic(shape, sizes) for name, shape in one.items()},
@@ -268,12 +277,39 @@ def _layout(
     )
 
 
+def _output_shapes(subject: UserOperation, inputs: Shapes) -> list[tuple[int, ...]]:
+    return [tuple(item.shape) for item in outputs_of(subject, inputs)]
+
+
+def _wrong_quotients(
+    subject: UserOperation, sizes: SymbolicSizes, shapes: Sequence[tuple[int, ...]], further: Sequence[Shapes]
+) -> set[tuple[int, Quotient]]:
+    """Return quotients, by their size in the first trace, that do not hold at further sizes: two traces fit several."""
+    found = set[tuple[int, Quotient]]()
+    if not any(quotient.divisor > 1 for quotient in sizes.quotients.values()):
+        return found
+    for more, inputs in zip(_FURTHER, further, strict=True):
+        dims = {name: each + more for name, each in zip(sizes.names, FIRST, strict=False)}
+        with suppress(TaskError):  # not every operation takes sizes of every kind
+            for shape, made in zip(shapes, _output_shapes(subject, inputs), strict=True):
+                off = [
+                    size
+                    for size, due in zip(shape, made, strict=True)
+                    if sizes.is_derived(size) and sizes.at(size, dims) != due
+                ]
+                factors = {factor for size in off for factor in sizes.products.get(size, (size,))}
+                found |= {(each, sizes.quotients[each]) for each in factors & sizes.quotients.keys()}
+    return found
+
+
 def _strides(shape: tuple[int, ...], order: Sequence[int], sizes: SymbolicSizes) -> tuple[str | int, ...]:
     """Return the steps of a dense tensor whose axes lie in memory in this order, the outermost first."""
     steps = {axis: [shape[inner] for inner in order[place + 1 :]] for place, axis in enumerate(order)}
     inner = (steps[axis] for axis in range(len(shape)))
-    return tuple(sizes.product(extents) if any(map(sizes.depends, extents)) else prod(extents) for extents in inner)
+    return tuple(
+        in_python(sizes.product(extents)) if any(map(sizes.depends, extents)) else prod(extents) for extents in inner
+    )
 
 
 def _symbolic(shape: tuple[int, ...], sizes: SymbolicSizes) -> tuple[str | int, ...]:
-    return tuple(sizes.text(extent) if sizes.depends(extent) else extent for extent in shape)
+    return tuple(in_python(sizes.text(extent)) if sizes.depends(extent) else extent for extent in shape)

@@ -8,7 +8,7 @@ from typing import Any
 
 from evokernel.errors import TaskError
 from evokernel.scaffold.dimensions import Layout, in_steps_of_two
-from evokernel.scaffold.sizes import FIRST, SECOND, NotGeneral, NotGeneralSize, SymbolicSizes
+from evokernel.scaffold.sizes import FIRST, SECOND, NotGeneral, NotGeneralSize, SymbolicSizes, in_python
 from evokernel.scaffold.trace import Traced, extents, flop_terms, reduction_terms, to_graph, trace
 from evokernel.scaffold.trial import counted_flops
 from evokernel.scaffold.user_operation import UserOperation
@@ -40,14 +40,15 @@ def analyse(
 ) -> tuple[Layout, OperationAnalysis]:
     """Return what an operation computes, and the layout for which that holds.
 
-    That is the given one, or one in steps of two of a dimension where only there all sizes follow simple rules, as in a
-    rotary embedding, which cuts a width in halves. `own` are shapes by input that the layout must have room for.
+    That is the given one, or one in steps of two of a dimension: where only there all sizes follow simple rules, or
+    where a width is cut in halves, as in a rotary embedding. `own` are shapes by input that the layout must have room
+    for.
     """
     made = _analyse(subject, layout)
-    if made.unruly:
+    if made.unruly or layout.sizes.cut_in_halves:
         for each in in_steps_of_two(subject, layout):
             other = _analyse(subject, each)
-            if not other.unruly and _has_room(each, own):
+            if not other.unruly and not each.sizes.cut_in_halves and _has_room(each, own):
                 return each, other
     return layout, made
 
@@ -114,7 +115,7 @@ def _sum(terms: Iterable[tuple[int, tuple[int, ...]]], sizes: SymbolicSizes) -> 
         total[names] += count * number
     ordered = sorted(total.items(), key=lambda item: (-len(item[0]), item[0]))
     parts = [" * ".join([*([str(number)] if number != 1 or not names else []), *names]) for names, number in ordered]
-    return " + ".join(parts) or "1"
+    return in_python(" + ".join(parts)) or "1"
 
 
 def _longest(sums: Iterable[tuple[int, ...]], layout: Layout) -> str:
@@ -122,4 +123,4 @@ def _longest(sums: Iterable[tuple[int, ...]], layout: Layout) -> str:
         return prod(layout.sizes.at(extent, layout.example) for extent in shape)
 
     longest: tuple[int, ...] = max(sums, key=length, default=())
-    return layout.sizes.product(longest)
+    return in_python(layout.sizes.product(longest))

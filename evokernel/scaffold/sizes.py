@@ -1,16 +1,18 @@
 """Sizes as expressions over dimensions.
 
-In a trace each dimension is a large prime, so that the factors of a size are its dimensions.
+In the first trace each dimension is a large prime, so that the factors of a size are its dimensions. In the second one
+each is a multiple of 8, which tells apart halves and quarters that are rounded differently.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
 # Far apart by uneven steps, so that no sum or difference of dimensions looks like another dimension.
 FIRST = (1009, 1423, 1877, 2389, 2963, 3607, 4327, 5119, 5987, 6947, 7993, 9127, 10357, 11689, 13121, 14657)
-SECOND = (1109, 1601, 2131, 2699, 3313, 3989, 4729, 5531, 6397, 7333, 8329, 9391, 10529, 11743, 13033, 14401)
+SECOND = (1112, 1600, 2128, 2704, 3312, 3992, 4728, 5536, 6400, 7336, 8328, 9392, 10528, 11744, 13032, 14400)
 _OFFSET = 64
+_DIVISORS, _OFFSET_OF_A_QUOTIENT = range(2, 9), 8
 
 
 class NotGeneral(ValueError):
@@ -18,17 +20,43 @@ class NotGeneral(ValueError):
 
 
 class NotGeneralSize(NotGeneral):
-    """A size is no product of dimensions plus a small number."""
+    """A size follows from the dimensions in a way that is not known here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """A size that is `(base + add) // divisor + offset`, as windows in steps have it."""
+
+    base: int
+    """Another size."""
+    add: int
+    """From 0 to the divisor, without it."""
+    divisor: int
+    """1 for a sum."""
+    offset: int
+    """A small number."""
+
+    def at(self, base: int) -> int:
+        """Return the size for a base."""
+        return (base + self.add) // self.divisor + self.offset
 
 
 @dataclass
 class SymbolicSizes:
-    """Sizes of a trace as products of dimensions."""
+    """Sizes of a trace as products of dimensions, and as sums, quotients and products of other sizes."""
 
     names: tuple[str, ...]
     """Dimensions in the order of the signature; the n-th was traced as `FIRST[n]` and as `SECOND[n]`."""
-    offsets: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Base and offset of each size that is a product plus a small number."""
+    quotients: dict[int, Quotient] = field(default_factory=dict)
+    """Sums and quotients, by their size in the first trace."""
+    products: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Factors of products of which one is a sum or a quotient, likewise."""
+    wrong: Collection[tuple[int, Quotient]] = ()
+    """Quotients, by their size in the first trace, that are known not to hold."""
+
+    def __post_init__(self) -> None:
+        """Take the dimensions as known sizes."""
+        self._known = dict(zip(self.first.values(), self.second.values(), strict=True))
 
     @property
     def first(self) -> dict[str, int]:
@@ -44,24 +72,77 @@ class SymbolicSizes:
         """Record a size that was `first` in one trace and `second` in the other.
 
         Raises:
-            NotGeneralSize: no product of dimensions plus a small number gives both.
+            NotGeneralSize: no sum, quotient or product of known sizes gives both.
         """
-        if first == second or self._monomial_fits(first, second):
+        if first == second or self._known.get(first) == second:
             return
+        if first in self._known:
+            raise NotGeneralSize(f"two sizes are {first} in one trace, {self._known[first]} and {second} in another")
+        if not self._monomial_fits(first, second):
+            if (quotient := self._sum(first, second) or self._quotient(first, second)) is not None:
+                self.quotients[first] = quotient
+            elif factors := self._factors_of_product(first, second):
+                self.products[first] = factors
+            else:
+                raise NotGeneralSize(
+                    f"a size is {first} where {self.first} and {second} where {self.second}: no simple rule"
+                )
+        self._known[first] = second
+
+    def _sum(self, first: int, second: int) -> Quotient | None:
+        """Return a size plus a small number that gives both."""
         for offset in range(-_OFFSET, _OFFSET + 1):
-            if self._monomial_fits(first - offset, second - offset):
-                self.offsets[first] = (first - offset, offset)
-                return
-        raise NotGeneralSize(f"a size is {first} where {self.first} and {second} where {self.second}: no simple rule")
+            base = first - offset
+            if self._monomial_fits(base, second - offset) or self._known.get(base) == second - offset:
+                return Quotient(base, 0, 1, offset)
+        return None
+
+    def _quotient(self, first: int, second: int) -> Quotient | None:
+        """Return the quotient with the least divisor that gives both: the steps of windows are short."""
+        found = [
+            quotient
+            for base, base_2 in self._known.items()
+            for divisor in _DIVISORS
+            for add in range(divisor)
+            if (quotient := Quotient(base, add, divisor, first - (base + add) // divisor)).at(base_2) == second
+            and abs(quotient.offset) <= _OFFSET_OF_A_QUOTIENT
+            and (first, quotient) not in self.wrong
+        ]
+        return min(found, key=lambda each: (each.divisor, abs(each.offset), each.add), default=None)
+
+    def _factors_of_product(self, first: int, second: int) -> tuple[int, ...]:
+        """Return known sizes, and maybe a product of dimensions, whose product gives both."""
+        for factor in sorted(self.quotients, reverse=True):  # one half before twice a quarter
+            rest, over = divmod(first, factor)
+            rest_2, over_2 = divmod(second, self._known[factor])
+            if over or over_2:
+                continue
+            if rest == rest_2 or self._monomial_fits(rest, rest_2):
+                return (factor, rest)
+            if more := self._factors_of_product(rest, rest_2) if rest > 1 else ():
+                return (factor, *more)
+        return (first,) if first in self.quotients and self._known[first] == second else ()
+
+    @property
+    def cut_in_halves(self) -> bool:
+        """Say whether a size appears in two halves, which are equal only where it is even."""
+        halves = [(each.base, each.add) for each in self.quotients.values() if each.divisor == 2 and not each.offset]
+        return any((base, 1 - add) in halves for base, add in halves)
 
     def depends(self, size: int) -> bool:
         """Say whether a size of the first trace is made of dimensions."""
-        return bool(self.factors(size)[1]) or size in self.offsets
+        return bool(self.factors(size)[1]) or self.is_derived(size)
+
+    def is_derived(self, size: int) -> bool:
+        """Say whether a size of the first trace is made of others, and is no product of dimensions and a number."""
+        return size in self.quotients or size in self.products
 
     def parts(self, size: int) -> tuple[int, ...]:
-        """Return the dimensions whose product is a size of the first trace, or the size itself; nothing for 1."""
+        """Return dimensions and other sizes whose product is a size of the first trace; nothing for 1."""
+        if size in self.products:
+            return tuple(part for factor in self.products[size] for part in self.parts(factor))
         number, names = self.factors(size)
-        split = number == 1 and size not in self.offsets
+        split = number == 1 and size not in self.quotients
         return tuple(self.first[name] for name in names) if split else (size,)
 
     def factors(self, size: int) -> tuple[int, tuple[str, ...]]:
@@ -75,11 +156,17 @@ class SymbolicSizes:
         return size, tuple(found)
 
     def text(self, size: int) -> str:
-        """Return a size of the first trace as an expression, the same in C++ and Python."""
-        if size in self.offsets:
-            base, offset = self.offsets[size]
-            return f"{self.text(base)} {'+' if offset > 0 else '-'} {abs(offset)}"
-        return _product(*self.factors(size))
+        """Return a size of the first trace as an expression in C++; see `in_python`."""
+        if size in self.products:
+            return self.product(self.products[size])
+        if size not in self.quotients:
+            return _product(*self.factors(size))
+        quotient = self.quotients[size]
+        text = self.text(quotient.base)
+        if quotient.divisor > 1:
+            text = f"{text} + {quotient.add}" if quotient.add else text
+            text = f"{text if text.isalnum() else f'({text})'} / {quotient.divisor}"
+        return f"{text} {'+' if quotient.offset > 0 else '-'} {abs(quotient.offset)}" if quotient.offset else text
 
     def product(self, extents: Iterable[int]) -> str:
         """Return a product of sizes of the first trace as an expression."""
@@ -88,8 +175,9 @@ class SymbolicSizes:
     def terms(self, extents: Iterable[int]) -> tuple[int, tuple[str, ...]]:
         """Return a product of sizes as a number and expressions as factors."""
         number, names, sums = 1, list[str](), list[str]()
-        for extent in extents:
-            if extent in self.offsets:
+        flat = (part for extent in extents for part in self.products.get(extent, (extent,)))
+        for extent in flat:
+            if extent in self.quotients:
                 sums.append(f"({self.text(extent)})")
                 continue
             factor, more = self.factors(extent)
@@ -98,15 +186,21 @@ class SymbolicSizes:
 
     def at(self, size: int, dims: Mapping[str, int]) -> int:
         """Return a size of the first trace at these dimensions."""
-        if size in self.offsets:
-            base, offset = self.offsets[size]
-            return self.at(base, dims) + offset
+        if size in self.products:
+            return prod(self.at(factor, dims) for factor in self.products[size])
+        if size in self.quotients:
+            return self.quotients[size].at(self.at(self.quotients[size].base, dims))
         number, names = self.factors(size)
         return number * prod(dims[name] for name in names)
 
     def _monomial_fits(self, first: int, second: int) -> bool:
         number, names = self.factors(first)
         return bool(names) and number * prod(self.second[name] for name in names) == second
+
+
+def in_python(text: str) -> str:
+    """Return a size that is an expression in C++ as one in Python."""
+    return text.replace(" / ", " // ")
 
 
 def _product(number: int, names: tuple[str, ...]) -> str:

@@ -184,7 +184,7 @@ class OperationConverter:
         made = moved(parts[0], 0)
         for number, part in enumerate(parts[1:], 1):
             before = extents[:number]
-            sums = number > 1 and any(extent in self._sizes.offsets for extent in before)
+            sums = number > 1 and any(map(self._sizes.is_derived, before))
             if sums or (len({*before}) > 1 and any(map(self._sizes.depends, before))):
                 raise NotGeneral("more than two joined tensors whose sizes are no products have no naive loop yet")
             begin = self._graph.number(self._sizes.text(sum(before)), "int64_t")

@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch.nn import functional
 
 from evokernel.languages.toolchain import run_plain
 from evokernel.scaffold.cpp_writer import CppWriter
-from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
+from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes, in_python
 from evokernel.scaffold.trace import to_graph, trace
+from evokernel.source.expressions import evaluate
 
 Shapes = Mapping[str, tuple[str | int, ...]]
 MN: Shapes = {"x": ("M", "N")}
@@ -74,6 +77,14 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
     "transposed_convolution": (
         lambda x, y, z: functional.conv_transpose2d(x, y, z, (2, 1), (1, 0), (1, 0), 1, (2, 1)),
         {"x": ("B", 4, "N", 5), "y": (4, "M", 3, 2), "z": ("M",)},
+    ),
+    "windows_in_steps": (
+        lambda x, y: functional.group_norm(functional.conv2d(x, y, stride=2, padding=1), 2),
+        {"x": ("B", 2, "M", "N"), "y": (4, 2, 3, 3)},
+    ),
+    "pooled_after_windows": (
+        lambda x, y: functional.max_pool1d(functional.conv1d(x, y, padding=1, stride=3).relu(), 2, 2, 1),
+        {"x": ("B", 2, "N"), "y": ("M", 2, 3)},
     ),
     "volumes": (lambda x, y: functional.conv3d(x, y), {"x": ("B", 2, "N", 4, 5), "y": (3, 2, 1, 2, 3)}),
     "pooled": (
@@ -145,14 +156,14 @@ def test_a_value_that_is_used_several_times_is_computed_once() -> None:
 
 def test_an_operation_without_a_loop_is_named() -> None:
     sizes = SymbolicSizes(("N",))
-    graphs = trace(lambda given: torch.cumsum(given["x"], 0), {"x": ((1009,), (1109,))}, sizes)
+    graphs = trace(lambda given: torch.cumsum(given["x"], 0), {"x": ((1009,), (1112,))}, sizes)
     with pytest.raises(NotGeneral, match=r"aten\.cumsum has no naive loop yet"):
         to_graph(*graphs, sizes)
 
 
 def test_three_joined_tensors_whose_sizes_are_no_products_are_refused() -> None:
     sizes = SymbolicSizes(("N",))
-    graphs = trace(lambda given: torch.cat([given["x"][1:]] * 3), {"x": ((1009,), (1109,))}, sizes)
+    graphs = trace(lambda given: torch.cat([given["x"][1:]] * 3), {"x": ((1009,), (1112,))}, sizes)
     with pytest.raises(NotGeneral, match="more than two joined tensors"):
         to_graph(*graphs, sizes)
 
@@ -162,4 +173,25 @@ def test_a_reference_that_changes_with_the_size_is_refused() -> None:
         return given["x"] + 1 if given["x"].shape[0] == 1009 else given["x"].exp() * 2
 
     with pytest.raises(NotGeneral, match="differently at different sizes"):
-        trace(odd, {"x": ((1009,), (1109,))}, SymbolicSizes(("N",)))
+        trace(odd, {"x": ((1009,), (1112,))}, SymbolicSizes(("N",)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(length=st.integers(1, 7), step=st.integers(1, 4), padding=st.integers(0, 3), width=st.integers(24, 200))
+def test_the_size_behind_a_window_in_steps_is_that_of_its_rule(
+    length: int, step: int, padding: int, width: int
+) -> None:
+    def after(size: int) -> int:
+        return (size + 2 * padding - length) // step + 1
+
+    sizes = SymbolicSizes(("M", "N"))
+    first, second = after(sizes.first["N"]), after(sizes.second["N"])
+    sizes.learn(first, second)
+    sizes.learn(first * sizes.first["M"], second * sizes.second["M"])
+    assert sizes.at(first, sizes.first) == first
+    assert sizes.at(first, sizes.second) == second
+    if step <= 2:  # an odd width and an even one tell the remainders apart
+        assert sizes.at(first, {"M": 3, "N": width}) == after(width)
+        assert sizes.at(first * sizes.first["M"], {"M": 3, "N": width}) == 3 * after(width)
+        text = in_python(sizes.text(first * sizes.first["M"]))
+        assert evaluate(text, {"M": 3, "N": width}) == 3 * after(width)
