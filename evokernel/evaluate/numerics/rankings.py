@@ -93,7 +93,7 @@ class RankingFinder:
     def __init__(self) -> None:
         self._first: RankedNumbers | None = None
         self._moves: Array | None = None
-        """None where one run was all, since each of its results was exact."""
+        """None while no number has moved, since all are exact."""
         self._place = 0
 
     def add(self, ranked: Sequence[RankedNumbers], result: Array) -> None:
@@ -108,7 +108,10 @@ class RankingFinder:
             self._first = _NOTHING  # the reference ranks by its data
         else:
             moves = (ranked[self._place].numbers - self._first.numbers).abs_()
-            self._moves = moves if self._moves is None else torch.maximum(self._moves, moves, out=self._moves)
+            if self._moves is not None:
+                torch.maximum(self._moves, moves, out=self._moves)
+            elif moves.any():
+                self._moves = moves
 
     @property
     def found(self) -> Ranking | None:
