@@ -2,8 +2,8 @@
 
 The operations of a reference that rank are watched: the numbers that they rank, and how far these move where inexact
 results move by some roundings. A position is right where its number is that of the expected one, within these moves.
-Of numbers that tie exactly any may come first where torch leaves that open, as it does for `topk`; of `argmax` the
-first is due.
+Of exact numbers that tie any may come first where torch leaves that open, as it does for `topk`; of `argmax` the first
+is due.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,8 +47,6 @@ class Ranking:
     """The axis along which they are ranked."""
     shape: tuple[int, ...]
     """That of the positions, with as many axes as the numbers."""
-    ordered: bool = False
-    """Of numbers that tie exactly the first is due."""
 
     def allows(self, actual: Array, due: Array) -> Array:
         """Return, for each of some positions, whether it may stand in place of the one that is due."""
@@ -56,10 +54,7 @@ class Ranking:
         inside = (mine >= 0) & (mine < self.numbers.shape[self.dim])
         mine = torch.where(inside, mine, theirs)
         gap = (self._at(self.numbers, mine) - self._at(self.numbers, theirs)).abs()
-        moves = self._at(self.moves, mine) + self._at(self.moves, theirs)
-        fine = inside & (gap <= _SLACK * moves)
-        if self.ordered:
-            fine &= (moves > 0) | (mine == theirs)
+        fine = inside & (gap <= _SLACK * (self._at(self.moves, mine) + self._at(self.moves, theirs)))
         ordered = mine.sort(self.dim).values  # each number has one place
         fine &= ~(ordered.diff(dim=self.dim) == 0).any(self.dim, keepdim=True)
         return fine.reshape(actual.shape)
@@ -115,15 +110,15 @@ class RankingFinder:
 
     @property
     def found(self) -> Ranking | None:
-        """The ranking; None where the result is not that of one."""
+        """The ranking; None where the result is not that of one, or has to be the very one that is due."""
         first = self._first
-        if first is None or first is _NOTHING:
+        if first is None or first is _NOTHING or (self._moves is None and first.ordered):
             return None
         numbers, moves = first.numbers, self._moves
         if moves is None:  # fp32 holds them all, in half of the memory
             numbers = numbers.float()
             moves = numbers.new_zeros(()).expand(numbers.shape)
-        return Ranking(numbers, moves, first.dim, tuple(first.positions.shape), first.ordered)
+        return Ranking(numbers, moves, first.dim, tuple(first.positions.shape))
 
 
 _NOTHING = RankedNumbers(torch.zeros(1), torch.zeros(1), 0, ordered=False)
