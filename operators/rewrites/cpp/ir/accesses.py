@@ -15,7 +15,7 @@ from operators.rewrites.cpp.ir.reductions import extremum, math_function, reduct
 ALLOCATE = "std::aligned_alloc"
 _PURE = re.compile(r"\b(?:inline|constexpr)\b")
 _VECTOR = re.compile(r"std::vector<(?P<kind>\w+)> (?P<name>\w+)\(")
-_PLAIN_SIZE = re.compile(r"[\w *+()-]*\);?")
+_PLAIN_SIZE = re.compile(r"[\w *+()-]*")
 _BUSY = re.compile(r"\w\(|\+\+|--")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _CALLED = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
@@ -71,7 +71,8 @@ def buffer_size(stmt: ir.Stmt) -> set[str] | None:
     found = _VECTOR.match(stmt.text) if isinstance(stmt, ir.Raw) else None
     if found is None or not isinstance(stmt, ir.Raw):
         return None
-    plain = _PLAIN_SIZE.fullmatch(stmt.text, found.end()) and not _BUSY.search(stmt.text, found.end())
+    size = stmt.text[found.end() :].removesuffix(";")
+    plain = size.endswith(")") and _PLAIN_SIZE.fullmatch(size) and not _BUSY.search(size)
     return set(_WORD.findall(stmt.text, found.end())) if plain else None
 
 
