@@ -92,9 +92,10 @@ class SymbolicSizes:
     def _sum(self, first: int, second: int) -> Quotient | None:
         """Return a size plus a small number that gives both."""
         for offset in range(-_OFFSET, _OFFSET + 1):
-            base = first - offset
-            if self._monomial_fits(base, second - offset) or self._known.get(base) == second - offset:
-                return Quotient(base, 0, 1, offset)
+            base, made = first - offset, Quotient(first - offset, 0, 1, offset)
+            fits = self._monomial_fits(base, second - offset) or self._known.get(base) == second - offset
+            if fits and (first, made) not in self.wrong:
+                return made
         return None
 
     def _quotient(self, first: int, second: int) -> Quotient | None:

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from evokernel.languages.toolchain import run_plain
 from evokernel.scaffold.cpp_writer import CppWriter
-from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes, in_python
+from evokernel.scaffold.sizes import FIRST, SECOND, NotGeneral, SymbolicSizes, in_python
 from evokernel.scaffold.trace import to_graph, trace
 from evokernel.source.expressions import evaluate
 
@@ -174,6 +174,15 @@ def test_a_reference_that_changes_with_the_size_is_refused() -> None:
 
     with pytest.raises(NotGeneral, match="differently at different sizes"):
         trace(odd, {"x": ((1009,), (1112,))}, SymbolicSizes(("N",)))
+
+
+def test_a_rule_that_is_known_not_to_hold_is_not_learned_again() -> None:
+    first, second = FIRST[0] - 1, SECOND[0] - 1
+    sizes = SymbolicSizes(("N",))
+    sizes.learn(first, second)
+    again = SymbolicSizes(("N",), wrong={(first, sizes.quotients[first])})
+    with pytest.raises(NotGeneral, match="no simple rule"):
+        again.learn(first, second)
 
 
 @settings(max_examples=60, deadline=None)

@@ -64,7 +64,7 @@ class BatchTimes:
     outer_ns: float
     """Time by the judge's clock around the batch; by the runner's where the judge does not spin."""
     interrupted: bool = False
-    """A process whose clock that is, or the runner, lost its core to another program, which lengthens `outer_ns`."""
+    """The runner, or the judge where its clock counts, lost its core to another program: `outer_ns` is too long."""
 
     @property
     def beyond_ns(self) -> float:
@@ -167,10 +167,9 @@ class ArtifactRunner(ForkedProcess):
         before, begin = interruptions(), time.monotonic_ns()
         self._flags.go = self._batch
         self._until(lambda: self._flags.done == self._batch, timeout_s)
-        outer_ns, flags = float(time.monotonic_ns() - begin), self._flags
-        if not self._spin:
-            return BatchTimes(flags.device_ns, flags.outer_ns, bool(flags.interruptions))
-        return BatchTimes(flags.device_ns, outer_ns, bool(flags.interruptions or interruptions() > before))
+        outer_ns = float(time.monotonic_ns() - begin) if self._spin else self._flags.outer_ns
+        lost = self._flags.interruptions or (self._spin and interruptions() > before)
+        return BatchTimes(self._flags.device_ns, outer_ns, bool(lost))
 
     def _until(self, reached: Callable[[], bool], timeout_s: float) -> None:
         """Wait for a flag; a message in its place reports an error."""
