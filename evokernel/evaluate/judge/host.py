@@ -1,7 +1,8 @@
 """The judge host: it imports the judges' code once, and forks a judge process for each request of its engine.
 
 A fork begins at once where a new interpreter would import torch for seconds. No GPU is touched before the fork, since a
-driver's state cannot be forked.
+driver's state cannot be forked. Torch's compiler, which takes seconds more and which a GPU's baselines need, is
+imported while the host idles, once a fork has shown that the import starts no thread and opens no GPU.
 """
 
 import gc
@@ -12,6 +13,8 @@ import select
 import signal
 import socket
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from evokernel.evaluate.inside.process.descriptors import keep_only
@@ -21,6 +24,8 @@ from evokernel.evaluate.judge.process import serve
 STDOUT, STDERR, CHANNEL = 1, 2, 3
 MESSAGE_BYTES, DESCRIPTORS = 1 << 20, 3
 BENCHES = {"cpu": "evokernel.evaluate.judge.cpu_bench", "cuda": "evokernel.evaluate.judge.gpu_bench"}
+COMPILER = {"cpu": (), "cuda": ("torch._dynamo", "torch._inductor.compile_fx")}
+"""What is imported when the first judge is at work. Without a GPU it would take the cores that time candidates."""
 
 
 class _Fork(NamedTuple):
@@ -45,8 +50,10 @@ class _Request(NamedTuple):
 class JudgeHost:
     """Forks judges, ends them on request, and reports how they ended."""
 
-    def __init__(self, control: socket.socket, engine: int) -> None:
+    def __init__(self, control: socket.socket, engine: int, later: Sequence[str] = ()) -> None:
         self._control = control
+        self._later = later  # modules to import after the first fork
+        self._probe = -1  # descriptor of the fork that tries them
         self._engine = os.pidfd_open(engine)
         self._forks: dict[int, _Fork] = {}  # by descriptor
         self._poller = select.poll()
@@ -59,6 +66,9 @@ class JudgeHost:
             for descriptor, _ in self._poller.poll():
                 if descriptor == self._engine:
                     return None
+                if descriptor == self._probe:
+                    self._import_later(descriptor)
+                    continue
                 if descriptor != self._control.fileno():
                     self._report(descriptor)
                     continue
@@ -82,7 +92,28 @@ class JudgeHost:
         handle = os.pidfd_open(pid)
         self._forks[handle] = _Fork(number, pid, ending)
         self._poller.register(handle, select.POLLIN)
+        if self._later and self._probe < 0:
+            self._try_later()
         return False
+
+    def _try_later(self) -> None:
+        """Import in a fork what this host is to import, so that it serves meanwhile, and learns what that would do."""
+        pid = os.fork()
+        if pid == 0:
+            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            before = _threads_and_devices()
+            unharmed = _is_importable(self._later) and _threads_and_devices() == before
+            os._exit(0 if unharmed else 1)
+        self._probe = os.pidfd_open(pid)
+        self._poller.register(self._probe, select.POLLIN)
+
+    def _import_later(self, probe: int) -> None:
+        self._poller.unregister(probe)
+        ended = os.waitid(os.P_PIDFD, probe, os.WEXITED)
+        os.close(probe)
+        later, self._later = self._later, ()
+        if ended is not None and ended.si_code == os.CLD_EXITED and ended.si_status == 0 and _is_importable(later):
+            gc.freeze()
 
     def _kill(self, number: int) -> None:
         for fork in self._forks.values():  # not reaped yet, so that its process id is its own
@@ -96,6 +127,23 @@ class JudgeHost:
         _, status = os.waitpid(fork.pid, 0)
         os.write(fork.ending, str(os.waitstatus_to_exitcode(status)).encode())
         os.close(fork.ending)
+
+
+def _is_importable(names: Sequence[str]) -> bool:
+    with suppress(Exception):  # whoever needs it says what is wrong with it
+        for name in names:
+            importlib.import_module(name)
+        return True
+    return False
+
+
+def _threads_and_devices() -> tuple[int, list[str]]:
+    """Return what a fork would lose or break: how many threads this process has, and which GPU files it holds."""
+    held = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # the descriptor of the listing itself
+            held.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+    return len(os.listdir("/proc/self/task")), sorted(path for path in held if path.startswith("/dev/nvidia"))
 
 
 def _become_judge(request: _Request, host: int) -> None:
@@ -117,7 +165,7 @@ def main(arguments: list[str]) -> None:
     control, engine, device_class = arguments
     if os.getppid() != int(engine):
         return
-    host, own = JudgeHost(socket.socket(fileno=int(control)), int(engine)), os.getpid()
+    host, own = JudgeHost(socket.socket(fileno=int(control)), int(engine), COMPILER[device_class]), os.getpid()
     importlib.import_module(BENCHES[device_class])
     gc.collect()
     gc.freeze()  # forks share the memory of objects that no collection touches
