@@ -50,6 +50,9 @@ class BenchDevice(Protocol):
     def left_running(self) -> bool:
         """Say whether a stopped process still has work on the device, which its batch must not leave behind."""
 
+    def pause(self, seconds: float) -> bool:
+        """Leave the device alone for so long; say whether another program used it meanwhile, or may do so."""
+
     def conditions(self) -> dict[str, float]:
         """Return metrics of the device's state, to be recorded beside a measurement."""
 

@@ -1,13 +1,15 @@
 """Assignment of processor cores to judge, timed processes, engine and compilers."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 RESERVED_ON_CUDA = 3
 """Cores of each GPU, where there are enough: one for its judge, two for the host side of kernels."""
 _NEEDED_ON_CUDA = 4  # one of them for engine and compilers
 _LEAST_ON_CUDA, _MOST_PER_GPU = 4, 12
+_IDLE = slice(3, 5)  # in /proc/stat: idle, and waiting for a disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +87,14 @@ def busy_machine(load: float, cores: int) -> str:
         return ""
     where = f"load {load:.1f} on {cores} core{'' if cores == 1 else 's'}"
     return f"the machine is busy ({where}): times will scatter, intervals get wide, and searches take longer"
+
+
+def busy_s(cores: Collection[int]) -> float:
+    """Return for how long these cores have worked since the machine began, in s summed over cores, for anybody."""
+    ticks = 0
+    for line in Path("/proc/stat").read_text().splitlines():
+        name, *counts = line.split()
+        if name.removeprefix("cpu").isdigit() and int(name.removeprefix("cpu")) in cores:
+            every = [int(count) for count in counts[:8]]  # what follows is counted in these, too
+            ticks += sum(every) - sum(every[_IDLE])
+    return ticks / os.sysconf("SC_CLK_TCK")

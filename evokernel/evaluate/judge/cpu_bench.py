@@ -1,6 +1,7 @@
 """The bench of a processor: shared memory, C++ workers, the clock on cores of its own."""
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -16,6 +17,7 @@ from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose, draw_ahead
 from evokernel.evaluate.build.confined_compilers import sandbox_for
 from evokernel.evaluate.build.confined_generators import confine_generators
+from evokernel.evaluate.device.cores import busy_s
 from evokernel.evaluate.device.cpu_roofline import cache_folder, device_name, floor_of, measure_device
 from evokernel.evaluate.memory.arena import EndFencedArena, FencedArena, HostArena
 from evokernel.evaluate.numerics.hidden_shapes import fenced_workloads
@@ -35,6 +37,8 @@ _SETS = 2
 """Least number of buffer copies of a workload."""
 _BATCH_S, _FIRST_CALL_S = 0.003, 120.0
 _MOST_CALLS = 512
+_TAKEN_SHARE = 0.05
+"""Others that take more of the cores of candidates may be why times are doubtful."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +177,12 @@ class Processor:
     def left_running(self) -> bool:
         """Return False: a stopped process cannot run on a processor."""
         return False
+
+    def pause(self, seconds: float) -> bool:
+        """Leave the cores of candidates alone for so long; say whether other programs took a share of them."""
+        before = busy_s(self.runners)
+        time.sleep(seconds)
+        return busy_s(self.runners) - before > _TAKEN_SHARE * seconds * len(self.runners)
 
     def conditions(self) -> dict[str, float]:
         """Return nothing."""

@@ -1,5 +1,6 @@
 """The bench of a GPU: device memory shared by descriptor, a runner for recorded kernels, workers for the rest."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -213,6 +214,11 @@ class Gpu:
     def left_running(self) -> bool:
         """Say whether kernels of a stopped process, or of another program, still run."""
         return self._watch.is_busy()
+
+    def pause(self, seconds: float) -> bool:
+        """Leave the GPU alone for so long; say whether another program has a context there, or work."""
+        time.sleep(seconds)
+        return bool(self._watch.foreign_processes()) or self._watch.is_busy()
 
     def conditions(self) -> dict[str, float]:
         """Return clocks and neighbours: recorded beside a measurement, never used to discard it."""

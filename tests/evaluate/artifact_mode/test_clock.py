@@ -313,7 +313,7 @@ def clock_for(ground, runner, *, busy=False, seed=1, checked_ns=1e3, anew_ns=1e3
     bench: Any = SimpleNamespace(
         rng=np.random.default_rng(seed),
         settings=SimpleNamespace(timeout_s=1.0),
-        device=SimpleNamespace(left_running=lambda: busy),
+        device=SimpleNamespace(left_running=lambda: busy, pause=lambda seconds: False),
     )
     fresh = FreshInputs(ground.task, WORKLOAD, np.random.default_rng(2))
     return ArtifactClock(

@@ -212,6 +212,7 @@ def clock_for(ground, candidate, baseline, share=1.0, *, busy=(), others=0, chec
         left_running=lambda: next(looks, False),
         quiet=lambda: "",
         conditions=lambda: {"other_processes": next(counts, others)},
+        pause=lambda seconds: bool(others),
     )
     bench: Any = SimpleNamespace(
         device=device,
@@ -381,6 +382,19 @@ def test_a_first_alarm_is_no_doubt(ground, doubts):
     else:
         with pytest.raises(Doubtful):
             confirmed(clock, attempt)
+
+
+@pytest.mark.parametrize(("others", "most"), [(0, 3), (1, 12)])
+def test_doubts_beside_others_are_looked_into_for_longer(ground, others, most):
+    attempts = []
+
+    def attempt():
+        attempts.append(len(attempts))
+        raise Doubtful(PhaseVerdict(Status.CHEAT_SUSPECT, Stage.QUICK, ""))
+
+    with pytest.raises(Doubtful):
+        confirmed(clock_for(ground, Kernel(), Kernel(), others=others), attempt)
+    assert len(attempts) == most
 
 
 def test_whoever_runs_first_is_warmed_up_last(ground):

@@ -1,12 +1,16 @@
 """Who runs on which core: a table over the device class and how many cores there are."""
 
+import os
+import subprocess
+import sys
+import time
 from dataclasses import fields
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evokernel.evaluate.device.cores import Cores, busy_machine, share_out
+from evokernel.evaluate.device.cores import Cores, busy_machine, busy_s, share_out
 
 
 @pytest.mark.parametrize(
@@ -95,3 +99,17 @@ def test_a_machine_is_busy_above_half_its_cores() -> None:
     assert busy_machine(1.0, 2) == ""
     assert "load 1.1 on 2 cores" in busy_machine(1.1, 2)
     assert "load 0.6 on 1 core)" in busy_machine(0.6, 1)
+
+
+def test_the_work_of_others_on_a_core_is_seen() -> None:
+    """A core that a process keeps busy works for the time that passes, up to what others take from that process."""
+    core = max(os.sched_getaffinity(0))
+    with subprocess.Popen(["taskset", "-c", str(core), sys.executable, "-c", "while True: pass"]) as worker:
+        try:
+            before, began = busy_s({core}), time.monotonic()
+            while busy_s({core}) - before < 0.5:
+                assert time.monotonic() - began < 60
+                time.sleep(0.05)
+        finally:
+            worker.kill()
+    assert busy_s(()) == 0
