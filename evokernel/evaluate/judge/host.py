@@ -25,8 +25,8 @@ STDOUT, STDERR, CHANNEL = 1, 2, 3
 MESSAGE_BYTES, DESCRIPTORS = 1 << 20, 3
 BENCHES = {"cpu": "evokernel.evaluate.judge.cpu_bench", "cuda": "evokernel.evaluate.judge.gpu_bench"}
 COMPILER = {"cpu": (), "cuda": ("torch._dynamo", "torch._functorch.aot_autograd")}
-"""What is imported when the first judge is at work. Without a GPU it would take the cores that time candidates. The rest
-of the compiler, a third of the time, asks the driver for GPUs as it is imported.
+"""What is imported when the first judge is at work. Without a GPU it would take the cores that time candidates. The
+rest of the compiler, a third of the time, asks the driver for GPUs as it is imported.
 """
 
 
