@@ -13,6 +13,8 @@ from evokernel.evaluate.numerics.arrays import Array
 _FEW_PIECES = 4
 _PIECES = 8
 _KINDS = 10
+_MANY_PIECES, _LEAST_ODD = 32, 8
+"""From so many pieces on few may be out of the ordinary, on the average at least this many."""
 _DEEP = 300.0
 """Largest size of numbers that fill a row far below zero: their roundings stay small beside what tells them apart."""
 _SPARSE = "needles"  # a task that declares it expects large numbers in few places only
@@ -155,8 +157,15 @@ def pieces_of(count: int, row: int) -> tuple[int, int]:
 
 
 def kinds_of(count: int, pieces: int, source: InputSource) -> Array:
-    """Return a kind for each piece; the first, which a kernel may take for all, is ordinary more often than others."""
+    """Return a kind for each piece; the first, which a kernel may take for all, is ordinary more often than others.
+
+    In half of all draws of many pieces few are out of the ordinary, a log-uniform share: a kernel that looks at some
+    dozens of rows, and takes a safe way where one of them is odd, would go the safe way wherever most are.
+    """
     kind = source.integers(0, count, pieces)
+    if pieces >= _MANY_PIECES and source.integers(0, 2, 1):
+        share = torch.pow(pieces / _LEAST_ODD, -source.uniform(0.0, 1.0, 1))
+        kind *= source.uniform(0.0, 1.0, pieces) < share
     kind[:1] *= source.integers(0, 2, 1)
     return kind[:, None]
 

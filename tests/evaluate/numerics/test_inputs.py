@@ -9,6 +9,7 @@ import torch
 from evokernel.errors import TaskError
 from evokernel.evaluate.numerics.arrays import torch_dtype, widen
 from evokernel.evaluate.numerics.inputs import draw
+from evokernel.evaluate.numerics.patchwork import InputSource, kinds_of
 from evokernel.task import (
     DISTRIBUTIONS,
     DTYPES,
@@ -209,3 +210,13 @@ def test_pieces_of_a_long_row_differ():
     task = make(Tensor("i", ("512 * C",), "int32", below=1000))
     counts = draw(task, task.workloads["cpu"].search[0], PATCHWORK, np.random.default_rng(1))["i"].bincount()
     assert counts.max() > 20 * counts.float().mean()
+
+
+def test_of_many_rows_of_a_patchwork_most_or_few_are_out_of_the_ordinary() -> None:
+    shares = []
+    for seed in range(64):
+        source = InputSource(torch.Generator().manual_seed(seed), torch.float32)
+        shares.append(float((kinds_of(10, 4096, source) != 0).double().mean()))
+    assert {share > 0.8 for share in shares} == {True, False}
+    assert min(shares) < 0.02
+    assert all(shares), "none is without any"
