@@ -4,6 +4,7 @@ import json
 import logging
 import sys
 import tempfile
+import traceback
 import warnings
 from pathlib import Path
 
@@ -57,8 +58,14 @@ def _one_line(error: BaseException) -> str:
         error = inner
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     said = [line.removeprefix(_EXPLAINED) for line in lines if line.startswith(_EXPLAINED)]
-    text = ": ".join([*lines[:1], *said[:1]])
+    text = ": ".join([*lines[:1], *said[:1]]) or _place(error)
     return text if isinstance(error, EvokernelError) else f"{type(error).__name__}: {text}"[:300]
+
+
+def _place(error: BaseException) -> str:
+    """Return where an error without a message was raised, and the line that did it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{frames[-1].line} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
 
 
 if __name__ == "__main__":
