@@ -16,7 +16,7 @@ import math
 import random
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
@@ -209,8 +209,9 @@ def carry_out(
             done[Run(**row["run"])] = [tuple(point) for point in row["order"]]
     left = [run for run in todo if run not in done]
     with ProcessPoolExecutor(processes) as pool:
-        orders = pool.map(order_of, left, [tables[run.table] for run in left])
-        for run, order in zip(left, orders, strict=True):
+        asked = {pool.submit(order_of, run, tables[run.table]): run for run in left}
+        for ended in as_completed(asked):
+            run, order = asked[ended], ended.result()
             done[run] = order
             if file is not None:
                 with file.open("a") as out:
