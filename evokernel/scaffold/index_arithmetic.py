@@ -142,6 +142,18 @@ def _slice(node: Node, index: Index, sizes: SymbolicSizes) -> Index:
     return (*index[:dim], ((moved, node.args[0].shape[dim]),), *index[dim + 1 :])
 
 
+def _reverse(node: Node, index: Index, sizes: SymbolicSizes) -> Index:
+    dims = node.attrs[0]
+    assert isinstance(dims, tuple)
+    found = list(index)
+    for dim in dims:
+        if index[dim]:
+            back = value_of(index[dim], sizes)
+            text = f"({sizes.text(node.shape[dim])} - 1 - {back if back.isalnum() else f'({back})'})"
+            found[dim] = ((text, node.shape[dim]),)
+    return tuple(found)
+
+
 def _window(node: Node, index: Index, sizes: SymbolicSizes) -> Index:
     dim, *numbers = node.attrs
     assert isinstance(dim, int)
@@ -180,4 +192,5 @@ _STEPS = {
     "collapse": _collapse,
     "split": _split,
     "slice": _slice,
+    "reverse": _reverse,
 }

@@ -10,7 +10,7 @@ NARROW: frozenset[Kind] = frozenset({"int8_t", "uint8_t"})
 Shape = tuple[int, ...]
 Attribute = int | float | str | tuple[int, ...]
 
-VIEWS = frozenset({"broadcast", "transpose", "squeeze", "collapse", "split", "slice", "window"})
+VIEWS = frozenset({"broadcast", "transpose", "squeeze", "collapse", "split", "slice", "reverse", "window"})
 REDUCTIONS = frozenset({"sum", "amax", "amin", "prod", "matmul"})
 LEAVES = frozenset({"input", "number", "iota", "inside"})
 TRANSCENDENTAL = frozenset({
@@ -25,8 +25,8 @@ class Node:
 
     `attrs` by operation: input (name,), number (C++ text,), iota (start, step), broadcast (dims of the argument in
     the result), transpose (permutation), squeeze (dims,), collapse (first, last), split (dim,), slice (dim, start,
-    below 0 where the result begins earlier), window (dim, stride, dilation, padding, transposed), inside (the last
-    four, extent), reductions (dims,).
+    below 0 where the result begins earlier), reverse (dims,), window (dim, stride, dilation, padding, transposed),
+    inside (the last four, extent), reductions (dims,).
     """
 
     op: str

@@ -146,6 +146,9 @@ class OperationConverter:
         start += source.shape[dim] if start < 0 else 0
         return self._view("slice", node, dim, start)
 
+    def _reverse(self, node: Any) -> Node:
+        return self._view("reverse", node, tuple(node.args[1]))
+
     def _select(self, node: Any) -> Node:
         source, dim, place = self.value(node.args[0]), node.args[1], node.args[2]
         return self._element(source, dim % len(source.shape), place % source.shape[dim])
@@ -312,6 +315,7 @@ _RULES: dict[str, Callable[[OperationConverter, Any], Node]] = {
     "prims.split_dim": OperationConverter._split,
     "prims.cat": OperationConverter._joined,
     "aten.slice": OperationConverter._slice,
+    "prims.rev": OperationConverter._reverse,
     "aten.select": OperationConverter._select,
     "prims.clone": OperationConverter._unchanged,
     "prims.view_of": OperationConverter._unchanged,

@@ -1,7 +1,7 @@
 """Trace of a PyTorch reference without data, decomposed by torch into primitive operations."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -185,6 +185,7 @@ def _graph(call: Call, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[st
             module = make_fx(functionalize(positional), decomposition_table=table)(*empty)
     except Exception as error:
         raise NotGeneral(f"the reference cannot be traced ({type(error).__name__}: {error})") from error
+    _settle_copies(module.graph)
     for node in reversed(module.graph.nodes):  # batch norm notes its running statistics, which no result holds
         if node.target is _aten.copy_.default and not node.users and not _is_of_inputs(node.args[0]):
             module.graph.erase_node(node)
@@ -192,8 +193,31 @@ def _graph(call: Call, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[st
     return list(module.graph.nodes)
 
 
+def _settle_copies(graph: Any) -> None:
+    """Let a copy into memory that nobody looks at afterwards be what is copied.
+
+    Some operations are made of ones that write in place, which shows only when they are taken apart.
+    """
+    places = {node: place for place, node in enumerate(graph.nodes)}
+    for node in graph.nodes:
+        if node.target is not _aten.copy_.default or not node.users:
+            continue
+        into, source = node.args[:2]
+        others = [user for user in into.users if user is not node]
+        private = not any(map(_is_view, [into, *others])) and all(places[user] < places[node] for user in others)
+        one, other = into.meta["val"], source.meta["val"]
+        if private and one.shape == other.shape and one.dtype == other.dtype:
+            node.replace_all_uses_with(source)
+
+
+def _is_view(node: Any) -> bool:
+    """Say whether what an operation returns may be memory of what it is given."""
+    schema = getattr(node.target, "_schema", None)
+    return schema is None or any(result.alias_info is not None for result in schema.returns)
+
+
 def _is_of_inputs(node: Any) -> bool:
-    return node.op == "placeholder" or any(map(_is_of_inputs, node.all_input_nodes))
+    return node.op == "placeholder" or (_is_view(node) and any(map(_is_of_inputs, node.all_input_nodes)))
 
 
 def _shapes(node: Any) -> list[tuple[int, ...]]:
@@ -281,5 +305,17 @@ def _scatter(x: torch.Tensor, dim: int, index: torch.Tensor, value: float) -> An
     return NotImplemented if hits is None else torch.where(hits, value, x)
 
 
-INDEX_RULES = {_aten.gather.default: _gather, _aten.scatter.value: _scatter}
+def _roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> torch.Tensor:
+    """Return the two parts of each dimension in the other order."""
+    if not dims:
+        return _roll(x.reshape(-1), shifts, [0]).reshape(x.shape)
+    for shift, dim in zip(shifts, dims, strict=True):
+        extent = x.shape[dim]
+        cut = extent - shift % extent if extent else 0
+        if 0 < cut < extent:
+            x = torch.cat([x.narrow(dim, cut, extent - cut), x.narrow(dim, 0, cut)], dim)
+    return x
+
+
+INDEX_RULES = {_aten.gather.default: _gather, _aten.scatter.value: _scatter, _aten.roll.default: _roll}
 """Decompositions for a trace of plain loops, which costs no more than a pass over the row."""
