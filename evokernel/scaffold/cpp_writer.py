@@ -16,7 +16,7 @@ from evokernel.scaffold.index_arithmetic import (
     value_of,
     window_place,
 )
-from evokernel.scaffold.operation_graph import REDUCTIONS, VIEWS, Node, in_order
+from evokernel.scaffold.operation_graph import REDUCTIONS, SCANS, VIEWS, Node, in_order
 from evokernel.scaffold.sizes import SymbolicSizes
 
 _LOOPS = ("i", "j", "k", "l", "m", "n", "p", "q", "u", "v")
@@ -83,6 +83,8 @@ class CppWriter:
         outer = self._loops[: len(extents)]
         index = loop_index(node.shape, outer, self._sizes)
         place = f"{buffer}[{subscript(node.shape, index, self._sizes)}]"
+        if node.op in SCANS and node not in self._kept:
+            return self._scan(node, place, index)
         if node in self._kept or node.op not in REDUCTIONS:
             return self._around(outer, extents, [f"{place} = {self._text(node, index).text};"])
         total, reduced = self._totals[node.op], loop_extents(reduced_shape(node), self._sizes)
@@ -100,6 +102,24 @@ class CppWriter:
             f"{place} = {total};",
         ]
         return self._around(outer, extents, lines) if outer else ["{", *("    " + line for line in lines), "}"]
+
+    def _scan(self, node: Node, place: str, index: Index) -> list[str]:
+        """Return the loops of a scan, the one over its dimension innermost."""
+        dim, extents = node.attrs[0], loop_extents(node.shape, self._sizes)
+        assert isinstance(dim, int)
+        begin = len(loop_extents(node.shape[:dim], self._sizes))
+        end = begin + len(loop_extents(node.shape[dim : dim + 1], self._sizes))
+        names, op = self._loops[: len(extents)], "sum" if node.op == "cumsum" else "prod"
+        total, whole = self._totals[op], node.kind != "float"
+        kind, start = ("int64_t", _WHOLE_STARTS[op]) if whole else ("float", _STARTS[op])
+        if not whole and self._wide_sums:
+            kind, start = "double", start.removesuffix("f")
+        step = _accumulate(op, total, [self._text(node.args[0], index)], whole=whole)
+        inner = self._around(names[begin:end], extents[begin:end], [step, f"{place} = {total};"])
+        outer = [*range(begin), *range(end, len(extents))]
+        lines = [f"{kind} {total} = {start};", *inner]
+        around = self._around([names[at] for at in outer], [extents[at] for at in outer], lines)
+        return around if outer else ["{", *("    " + line for line in lines), "}"]
 
     def _around(self, variables: Sequence[str], extents: Sequence[int], lines: list[str]) -> list[str]:
         """Return lines inside loops."""
@@ -121,7 +141,20 @@ class CppWriter:
             return _iota(node, value_of(index[0], self._sizes))
         if node.op == "inside":
             return self._inside(node, index)
+        if node.op == "lookup":
+            return self._lookup(node, index)
         return combine(node, [self._text(arg, index if arg.shape else ()) for arg in node.args])
+
+    def _lookup(self, node: Node, index: Index) -> ExpressionText:
+        """Return the element of the first argument at places that the others hold."""
+        source, *others = node.args
+        kept, places = node.attrs[0], iter(others)
+        assert isinstance(kept, tuple)
+        looked_up = []
+        for axis, extent in zip(kept, source.shape, strict=True):
+            text = wrapped(self._text(next(places), index), ATOM) if axis < 0 else ""
+            looked_up.append(index[axis] if axis >= 0 else ((text, extent),) if extent > 1 else ())
+        return self._text(source, tuple(looked_up))
 
     def _inside(self, node: Node, index: Index) -> ExpressionText:
         """Return the condition that a place of a window lies in the input."""
@@ -155,7 +188,7 @@ def kept_values(outputs: Iterable[Node]) -> list[Node]:
     return [
         node
         for node in order
-        if node.op in REDUCTIONS or (node.pointwise and (node in outputs or node in again or uses[node] > 1))
+        if node.op in REDUCTIONS | SCANS or (node.pointwise and (node in outputs or node in again or uses[node] > 1))
     ]
 
 
@@ -174,4 +207,6 @@ def _accumulate(op: str, total: str, texts: list[ExpressionText], *, whole: bool
 def _iota(node: Node, value: str) -> ExpressionText:
     start, step = node.attrs
     text = value if step == 1 else f"{value} * {step}" if value.isalnum() else f"({value}) * {step}"
-    return ExpressionText(text, ATOM if text.isalnum() else 5) if start == 0 else ExpressionText(f"{text} + {start}", 5)
+    assert isinstance(start, int)
+    moved = f" {'-' if start < 0 else '+'} {abs(start)}" if start else ""
+    return ExpressionText(text + moved, ATOM if text.isalnum() and not start else 5)

@@ -24,6 +24,7 @@ _BINARY = {
 _AND = 2
 _BITWISE = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 _NAMES = {"abs": "fabs", "maximum": "fmax", "minimum": "fmin", "round": "nearbyint"}
+_WHOLE_NAMES = {"abs": "abs", "maximum": "max<int64_t>", "minimum": "min<int64_t>"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,14 @@ def _right(op: str, binds: int) -> int:
     return binds + 1 if op != "bitwise_or" else _AND + 1
 
 
+def _remainder(one: ExpressionText, other: ExpressionText, *, whole: bool) -> ExpressionText:
+    """Return the remainder with the sign of the divisor."""
+    by, text = wrapped(other, 7), wrapped(one, 6)
+    if whole:
+        return ExpressionText(f"({text} % {by} + {by}) % {by}", 6)
+    return ExpressionText(f"{wrapped(one, 5)} - std::floor({text} / {by}) * {by}", 5)
+
+
 def _combined(node: Node, args: list[ExpressionText]) -> ExpressionText:
     op = node.op
     if op in _BITWISE and node.kind != "bool":
@@ -72,10 +81,12 @@ def _combined(node: Node, args: list[ExpressionText]) -> ExpressionText:
             return ExpressionText(f"{wrapped(args[0], 1)} ? {wrapped(args[1], 1)} : {wrapped(args[2], 1)}", 0)
         case "relu":
             return ExpressionText(f"std::fmax({args[0].text}, 0.0f)", ATOM)
-        case "rsqrt":
-            return ExpressionText(f"1.0f / std::sqrt({args[0].text})", 6)
-        case "reciprocal":
-            return ExpressionText(f"1.0f / {wrapped(args[0], 7)}", 6)
+        case "rsqrt" | "reciprocal":
+            below = f"std::sqrt({args[0].text})" if op == "rsqrt" else wrapped(args[0], 7)
+            return ExpressionText(f"1.0f / {below}", 6)
+        case "remainder":
+            return _remainder(*args, whole=node.kind != "float")
         case "cast":
             return ExpressionText(f"static_cast<{node.kind}>({args[0].text})", ATOM)
-    return ExpressionText(f"std::{_NAMES.get(op, op)}({', '.join(arg.text for arg in args)})", ATOM)
+    names = _NAMES if node.kind == "float" else _WHOLE_NAMES
+    return ExpressionText(f"std::{names.get(op, op)}({', '.join(arg.text for arg in args)})", ATOM)

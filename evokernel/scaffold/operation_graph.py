@@ -12,6 +12,8 @@ Attribute = int | float | str | tuple[int, ...]
 
 VIEWS = frozenset({"broadcast", "transpose", "squeeze", "collapse", "split", "slice", "reverse", "window"})
 REDUCTIONS = frozenset({"sum", "amax", "amin", "prod", "matmul"})
+SCANS = frozenset({"cumsum", "cumprod"})
+"""Operations that leave the total so far at each place of a dimension."""
 LEAVES = frozenset({"input", "number", "iota", "inside"})
 TRANSCENDENTAL = frozenset({
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "sinh", "cosh", "sin", "cos", "tan", "asin",
@@ -26,7 +28,8 @@ class Node:
     `attrs` by operation: input (name,), number (C++ text,), iota (start, step), broadcast (dims of the argument in
     the result), transpose (permutation), squeeze (dims,), collapse (first, last), split (dim,), slice (dim, start,
     below 0 where the result begins earlier), reverse (dims,), window (dim, stride, dilation, padding, transposed),
-    inside (the last four, extent), reductions (dims,).
+    inside (the last four, extent), reductions (dims,), scans (dim,), lookup (for each dimension of the first argument
+    its place in the result, or -1 where the next of the other arguments, which hold places, is looked up).
     """
 
     op: str
@@ -42,7 +45,7 @@ class Node:
     @property
     def pointwise(self) -> bool:
         """True where each element is made from the same element of the arguments."""
-        return self.op not in VIEWS and self.op not in REDUCTIONS and self.op not in LEAVES
+        return self.op not in VIEWS | REDUCTIONS | SCANS | LEAVES
 
 
 class OperationGraph:
@@ -83,9 +86,9 @@ class OperationGraph:
 def _changes_nothing(op: str, args: tuple[Node, ...], attrs: tuple[Attribute, ...], shape: Shape, kind: Kind) -> bool:
     first = args[0]
     if op in ("mul", "add", "div", "sub"):
-        neutral = "1.0f" if op in ("mul", "div") else "0.0f"
-        return (_is(args[1], neutral) and first.shape == shape) or (
-            op in ("mul", "add") and _is(first, neutral) and args[1].shape == shape
+        neutral = ("1.0f", "1") if op in ("mul", "div") else ("0.0f", "0")
+        return (_is(args[1], *neutral) and first.shape == shape) or (
+            op in ("mul", "add") and _is(first, *neutral) and args[1].shape == shape
         )
     if op == "bitwise_and":
         return _is(args[1].args[0] if args[1].op == "broadcast" else args[1], "true") and first.shape == shape
@@ -98,8 +101,8 @@ def _changes_nothing(op: str, args: tuple[Node, ...], attrs: tuple[Attribute, ..
     return op == "cast" and first.kind == kind
 
 
-def _is(node: Node, text: str) -> bool:
-    return node.op == "number" and node.attrs[0] == text
+def _is(node: Node, *texts: str) -> bool:
+    return node.op == "number" and node.attrs[0] in texts
 
 
 def in_order(outputs: tuple[Node, ...]) -> list[Node]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from evokernel.scaffold.index_operations import gathered, looked_up
 from evokernel.scaffold.operation_graph import INTEGERS, TRANSCENDENTAL, Kind, Node, OperationGraph
 from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
 from evokernel.scaffold.window_operations import WindowAxis, averaged, convolution, each_axis, pooling
@@ -22,10 +23,12 @@ _KINDS: dict[Any, Kind] = {
 }
 _ARITHMETIC = frozenset({"add", "sub", "mul", "div", "neg"})
 _FUNCTIONS = TRANSCENDENTAL | {
-    "abs", "atan2", "ceil", "floor", "fmod", "maximum", "minimum", "reciprocal", "round", "trunc"
+    "abs", "atan2", "ceil", "floor", "fmod", "maximum", "minimum", "reciprocal", "remainder", "round", "trunc"
 }  # fmt: skip
 _LOGIC = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"})
-_INTEGER_SAFE = frozenset({"add", "sub", "mul", "neg", "relu", "maximum", "minimum", "abs", "where"}) | _LOGIC
+_INTEGER_SAFE = (
+    frozenset({"add", "sub", "mul", "neg", "relu", "maximum", "minimum", "abs", "where", "remainder"}) | _LOGIC
+)
 
 
 class OperationConverter:
@@ -61,8 +64,9 @@ class OperationConverter:
             name = f"input {len(self._values)}"
             self._values[node] = self._graph.node("input", (), attrs=(name,), shape=shape, kind=self._kind(node))
             return
-        if node.op != "call_function":
-            raise NotGeneral("a tensor that is neither an input nor a parameter has no naive loop yet")
+        if node.op == "get_attr":
+            self._values[node] = self._constant(node)
+            return
         if node.target is operator.getitem and node.args[0] in self._parts:
             parts = self._parts[node.args[0]]
             if node.args[1] >= len(parts):
@@ -95,6 +99,9 @@ class OperationConverter:
         if item in self._numbers:
             self.exact = False
             return self._numbers[item]
+        if math.isnan(item):
+            self.exact = False
+            return "NAN"
         if math.isinf(item):
             return "INFINITY" if item > 0 else "-INFINITY"
         self.exact = self.exact and float(item).is_integer()
@@ -205,17 +212,43 @@ class OperationConverter:
     def _full(self, node: Any) -> Node:
         name = str(node.target)
         position = 0 if "scalar_tensor" in name else 1
-        kind, item = self._kind(node), node.args[position]
-        text = (
-            self._literal(item) if kind == "float" else str(int(item)) if kind in INTEGERS else str(bool(item)).lower()
-        )
-        return self._graph.broadcast(self._graph.number(text, kind), tuple(node.meta["val"].shape), ())
+        made = self._number(node.args[position], self._kind(node))
+        return self._graph.broadcast(made, tuple(node.meta["val"].shape), ())
 
     def _empty(self, node: Any) -> Node:
         """Return zeros: an empty tensor is used for its shape only, or filled."""
         kind = self._kind(node)
         text = {"float": "0.0f", "bool": "false"}.get(kind, "0")
         return self._graph.broadcast(self._graph.number(text, kind), tuple(node.meta["val"].shape), ())
+
+    def _constant(self, node: Any) -> Node:
+        """Return a tensor that the reference makes of numbers."""
+        tensor, kind = constant_of(node), self._kind(node)
+        if tensor.numel() == 0 or bool((tensor != tensor.reshape(-1)[0]).any()):
+            raise NotGeneral("a tensor of several numbers in the reference has no naive loop yet")
+        return self._graph.broadcast(self._number(tensor.reshape(-1)[0].item(), kind), tuple(tensor.shape), ())
+
+    def _number(self, item: Any, kind: Kind) -> Node:
+        text = (
+            self._literal(item) if kind == "float" else str(int(item)) if kind in INTEGERS else str(bool(item)).lower()
+        )
+        return self._graph.number(text, kind)
+
+    def _index(self, node: Any) -> Node:
+        places = {dim: self.value(item) for dim, item in enumerate(node.args[1]) if item is not None}
+        return looked_up(self._graph, self.value(node.args[0]), places, tuple(node.meta["val"].shape))
+
+    def _gather(self, node: Any) -> Node:
+        return gathered(self._graph, self.value(node.args[0]), node.args[1], self.value(node.args[2]))
+
+    def _scan(self, node: Any) -> Node:
+        source, kind = self.value(node.args[0]), self._kind(node)
+        name = str(node.target).split(".")[1]
+        if not source.shape or source.kind == "bool" or node.kwargs:
+            raise NotGeneral(f"{name} of {node.args[0].meta['val'].dtype} has no naive loop yet")
+        self.exact = self.exact and name != "cumprod"
+        dim = node.args[1] % len(source.shape)
+        return self._graph.node(name, (source,), attrs=(dim,), shape=source.shape, kind=kind)
 
     def _iota(self, node: Any) -> Node:
         start, step = node.kwargs["start"], node.kwargs["step"]
@@ -263,10 +296,12 @@ class OperationConverter:
         name = str(node.target).split(".")[1]
         bounds: list[Any] = [*node.args[1:], None, None]
         low, high = (None, bounds[0]) if name == "clamp_max" else bounds[:2]
-        made = self.value(node.args[0])
+        made, kind = self.value(node.args[0]), self._kind(node)
         if low is not None:
-            made = self._graph.pointwise("maximum", made, self.value(low))
-        return made if high is None else self._graph.pointwise("minimum", made, self.value(high))
+            made = self._graph.pointwise("maximum", made, self._operand(low, node.args), kind=kind)
+        if high is not None:
+            made = self._graph.pointwise("minimum", made, self._operand(high, node.args), kind=kind)
+        return made
 
     def _convolution(self, node: Any) -> Node:
         given = [None if item is None else self.value(item) for item in node.args[:3]]
@@ -295,6 +330,15 @@ class OperationConverter:
         count = len(numbers[0])
         _, strides, paddings, dilations = (each_axis(values, count) for values in numbers)
         return [WindowAxis(*each) for each in zip(strides, dilations, paddings, strict=True)]
+
+
+def constant_of(node: Any) -> torch.Tensor:
+    """Return the tensor of numbers that a traced node stands for."""
+    found = getattr(node.graph.owning_module, node.target)
+    known: torch.Tensor | None = getattr(found, "constant", found)  # a stand-in without data knows small ones
+    if known is None:
+        raise NotGeneral("a tensor that is neither an input nor a parameter has no naive loop yet")
+    return known
 
 
 def _numbers(node: Any, size: Any) -> tuple[int, ...]:
@@ -327,6 +371,10 @@ _RULES: dict[str, Callable[[OperationConverter, Any], Node]] = {
     "aten.empty": OperationConverter._empty,
     "prims.empty_strided": OperationConverter._empty,
     "prims.iota": OperationConverter._iota,
+    "aten.index": OperationConverter._index,
+    "aten.gather": OperationConverter._gather,
+    "aten.cumsum": OperationConverter._scan,
+    "aten.cumprod": OperationConverter._scan,
     "prims.sum": OperationConverter._reduce,
     "prims.amax": OperationConverter._reduce,
     "prims.amin": OperationConverter._reduce,

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -14,11 +15,11 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from evokernel.scaffold.library_operations import DECOMPOSITIONS
 from evokernel.scaffold.operation_graph import Node
 from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
-from evokernel.scaffold.torch_operations import OperationConverter
+from evokernel.scaffold.torch_operations import OperationConverter, constant_of
 from evokernel.scaffold.trial import without_data
 
 Call = Callable[[dict[str, Any]], Any]
-_aten = torch.ops.aten
+_aten, _prims = torch.ops.aten, torch.ops.prims
 # Not decomposed: the decompositions read worse than the operation, or are unusual loops.
 _WHOLE = (
     _aten.relu.default,
@@ -230,20 +231,30 @@ def _size_numbers(first: Any, second: Any, sizes: SymbolicSizes) -> dict[float, 
     """Return the C++ text of each number that follows from sizes."""
     found: dict[float, str] = {}
     for one, other in zip(first, second, strict=True):
+        if one.op == "get_attr" and not torch.equal(constant_of(one), constant_of(other)):
+            raise NotGeneral("a tensor that the reference makes of sizes has no naive loop yet")
         if str(one.target).startswith("prims.") and one.target.__name__ in _SHAPED:
             continue
         for a, b in zip(_numbers(one.args), _numbers(other.args), strict=True):
-            if a != b and a not in found:
+            if a != b and a == a and a not in found:  # where a number is NaN, the other one is, too
                 found[a] = _rule(a, b, sizes)
     return found
 
 
 def _another_shape(x: torch.Tensor, size: Any, stride: Any, offset: int | None = None) -> Any:
-    """Return the elements of a contiguous tensor in another shape, as group norm takes them; else nothing is known."""
+    """Return the elements of a contiguous tensor in another shape, as group norm takes them; else nothing is known.
+
+    In one step to one dimension and steps from there: torch's own rule for a shape may end here again.
+    """
     dense = torch.empty(size, device="meta").stride()
-    if x.is_contiguous() and tuple(stride) == dense and not offset and math.prod(size) == x.numel():
+    if not (x.is_contiguous() and tuple(stride) == dense and not offset and math.prod(size) == x.numel()):
+        return NotImplemented
+    if not x.ndim or not size:
         return x.reshape(size)
-    return NotImplemented
+    made = _prims.collapse_view(x, 0, x.ndim - 1) if x.ndim > 1 else x
+    for axis, extent in enumerate(size[:-1]):
+        made = _prims.split_dim(made, axis, extent)
+    return made
 
 
 _SHAPED = frozenset(
@@ -317,5 +328,29 @@ def _roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> t
     return x
 
 
-INDEX_RULES = {_aten.gather.default: _gather, _aten.scatter.value: _scatter, _aten.roll.default: _roll}
+def _extreme(name: str, x: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the largest or smallest elements along a dimension, and the first place of each."""
+    found: torch.Tensor = getattr(x, name)(dim, keepdim=True)
+    places = torch.arange(x.shape[dim], device=x.device)
+    place = places.reshape([-1 if axis == dim % x.ndim else 1 for axis in range(x.ndim)])
+    first = torch.where(x == found, place, torch.full((), _NOWHERE, device=x.device)).amin(dim, keepdim=True)
+    return (found, first) if keepdim else (found.squeeze(dim), first.squeeze(dim))
+
+
+def _place_of(name: str, x: torch.Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    if x.ndim == 0 or (dim is None and keepdim):
+        return NotImplemented
+    return _extreme(name, x.reshape(-1) if dim is None else x, 0 if dim is None else dim, keepdim)[1]
+
+
+_NOWHERE = 1 << 62
+INDEX_RULES = {
+    _aten.gather.default: _gather,
+    _aten.scatter.value: _scatter,
+    _aten.roll.default: _roll,
+    _aten.max.dim: partial(_extreme, "amax"),
+    _aten.min.dim: partial(_extreme, "amin"),
+    _aten.argmax.default: partial(_place_of, "amax"),
+    _aten.argmin.default: partial(_place_of, "amin"),
+}
 """Decompositions for a trace of plain loops, which costs no more than a pass over the row."""

@@ -95,6 +95,29 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
         {"x": ("B", "M", 8, 9)},
     ),
     "sorted": (lambda x: (x.sort(0)[0], x.topk(2, 1, largest=False)[0], x.median(1)[0]), MN),
+    "largest": (
+        lambda x: (
+            *(each.float() for each in (*x.max(1), *x.round().min(0, keepdim=True))),
+            x.argmax(-1) * 2.0,
+            x.argmin() + x[0],
+        ),
+        MN,
+    ),
+    "scanned": (lambda x: (x.cumsum(1), x.cumsum(0) * x, x.cumprod(-1).exp().cumsum(0), x.sum(0).cumsum(0)), MN),
+    "looked_up": (
+        lambda x, y: (
+            x[:, y[0].abs().long() % 3] + x[y[:, 0].abs().long() % 2][:, :1],
+            x.exp().gather(1, y.abs().long() % 3),
+            functional.embedding(y.abs().long() % 3, x).sum(1),
+        ),
+        PAIR,
+    ),
+    "padded": (lambda x: functional.pad(x, (2, 1), mode="reflect") + functional.pad(x, (1, 2), mode="replicate"), MN),
+    "larger": (
+        lambda x: functional.interpolate(x, scale_factor=2, mode="nearest"),
+        {"x": ("B", "H", "M", "N")},
+    ),
+    "constants": (lambda x: x * torch.tensor(2.0) + torch.tensor([3.0]) - torch.full((2, 1, 1), 0.5), MN),
     "chain": (lambda x: reduce(lambda made, _: made * torch.tanh(made + made.mean()), range(12), x), MN),
 }
 SIZES = (
@@ -127,7 +150,9 @@ def generate(name: str) -> str:
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     folder = tmp_path_factory.mktemp("loops")
-    source = "#include <cmath>\n#include <cstdint>\n#include <vector>\n" + "".join(map(generate, CASES))
+    source = "#include <algorithm>\n#include <cmath>\n#include <cstdint>\n#include <vector>\n" + "".join(
+        map(generate, CASES)
+    )
     (folder / "all.cpp").write_text(source, encoding="utf-8")
     argv = ["g++", "-std=c++20", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "all.cpp", "-o", "all.so"]
     done = run_plain(argv, workdir=folder, timeout_s=600, memory_bytes=4 << 30)
@@ -159,8 +184,8 @@ def test_a_value_that_is_used_several_times_is_computed_once() -> None:
 
 def test_an_operation_without_a_loop_is_named() -> None:
     sizes = SymbolicSizes(("N",))
-    graphs = trace(lambda given: torch.cumsum(given["x"], 0), {"x": ((1009,), (1112,))}, sizes)
-    with pytest.raises(NotGeneral, match=r"aten\.cumsum has no naive loop yet"):
+    graphs = trace(lambda given: torch.cummax(given["x"], 0)[0], {"x": ((1009,), (1112,))}, sizes)
+    with pytest.raises(NotGeneral, match=r"aten\.cummax has no naive loop yet"):
         to_graph(*graphs, sizes)
 
 
