@@ -1,9 +1,8 @@
 """Trace of a PyTorch reference without data, decomposed by torch into primitive operations."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from evokernel.scaffold.library_operations import DECOMPOSITIONS
+from evokernel.scaffold.loop_rules import LOOP_RULES
 from evokernel.scaffold.operation_graph import Node
 from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
 from evokernel.scaffold.torch_operations import OperationConverter, constant_of
@@ -173,7 +173,7 @@ _FREE = frozenset(
 def _graph(call: Call, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, torch.dtype]) -> list[Any]:
     names = list(shapes)
     table: dict[Any, Any] = {op: rule for op, rule in decomposition_table.items() if op not in _WHOLE}
-    table |= DECOMPOSITIONS | INDEX_RULES | {_aten.copy.default: _copied}
+    table |= DECOMPOSITIONS | LOOP_RULES | {_aten.copy.default: _copied}
     table[_aten._safe_softmax.default] = lambda x, dim, dtype=None: torch.softmax(x, dim)
     table[_aten.as_strided.default] = _another_shape
 
@@ -294,63 +294,3 @@ def _rule(a: float, b: float, sizes: SymbolicSizes) -> str:
                 continue
             return text.format(f"static_cast<float>({sizes.text(size)})")
     raise NotGeneral(f"a number follows from the sizes in a way that is not known here ({a} and {b})")
-
-
-def _hits(x: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Tensor | None:
-    """Return the elements that an index points to; None where it names several for a row, or leaves rows out."""
-    dim = dim % x.ndim if x.ndim else 0
-    wanted = [1 if axis == dim else extent for axis, extent in enumerate(x.shape)]
-    if not x.ndim or list(index.shape) != wanted:
-        return None
-    places = torch.arange(x.shape[dim], device=x.device)
-    return index == places[(None,) * dim + (slice(None),) + (None,) * (x.ndim - dim - 1)]
-
-
-def _gather(x: torch.Tensor, dim: int, index: torch.Tensor, sparse_grad: bool = False) -> Any:
-    hits = _hits(x, dim, index)
-    return NotImplemented if hits is None else torch.where(hits, x, 0).sum(dim, keepdim=True)
-
-
-def _scatter(x: torch.Tensor, dim: int, index: torch.Tensor, value: float) -> Any:
-    hits = _hits(x, dim, index)
-    return NotImplemented if hits is None else torch.where(hits, value, x)
-
-
-def _roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> torch.Tensor:
-    """Return the two parts of each dimension in the other order."""
-    if not dims:
-        return _roll(x.reshape(-1), shifts, [0]).reshape(x.shape)
-    for shift, dim in zip(shifts, dims, strict=True):
-        extent = x.shape[dim]
-        cut = extent - shift % extent if extent else 0
-        if 0 < cut < extent:
-            x = torch.cat([x.narrow(dim, cut, extent - cut), x.narrow(dim, 0, cut)], dim)
-    return x
-
-
-def _extreme(name: str, x: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the largest or smallest elements along a dimension, and the first place of each."""
-    found: torch.Tensor = getattr(x, name)(dim, keepdim=True)
-    places = torch.arange(x.shape[dim], device=x.device)
-    place = places.reshape([-1 if axis == dim % x.ndim else 1 for axis in range(x.ndim)])
-    first = torch.where(x == found, place, torch.full((), _NOWHERE, device=x.device)).amin(dim, keepdim=True)
-    return (found, first) if keepdim else (found.squeeze(dim), first.squeeze(dim))
-
-
-def _place_of(name: str, x: torch.Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    if x.ndim == 0 or (dim is None and keepdim):
-        return NotImplemented
-    return _extreme(name, x.reshape(-1) if dim is None else x, 0 if dim is None else dim, keepdim)[1]
-
-
-_NOWHERE = 1 << 62
-INDEX_RULES = {
-    _aten.gather.default: _gather,
-    _aten.scatter.value: _scatter,
-    _aten.roll.default: _roll,
-    _aten.max.dim: partial(_extreme, "amax"),
-    _aten.min.dim: partial(_extreme, "amin"),
-    _aten.argmax.default: partial(_place_of, "amax"),
-    _aten.argmin.default: partial(_place_of, "amin"),
-}
-"""Decompositions for a trace of plain loops, which costs no more than a pass over the row."""

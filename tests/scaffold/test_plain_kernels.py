@@ -65,6 +65,10 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
     "rolled": (lambda x: x.roll(3, 1) * x.roll((-2, 1), (0, 1)), MN),
     "reversed": (lambda x: x.flip(-1) + x.flip((0, 1)) * x[:, 1:].flip(1)[:, :1], MN),
     "likeness": (lambda x, y: functional.cosine_similarity(x, y, dim=1), PAIR),
+    "distances": (
+        lambda x, y: (torch.cdist(x, y), torch.cdist(x, y, p=1.0), torch.cdist(x, y, p=3.0)),
+        {"x": ("M", "K"), "y": ("N", "K")},
+    ),
     "triangle": (lambda x: torch.tril(x) @ x.T, {"x": ("N", "N")}),
     "scaled": (lambda x: x / x.norm(dim=-1, keepdim=True) / x.shape[0], MN),
     "mixed": (lambda x, y: (x.mean(), torch.softmax(x * y, 0), x.amax(1, keepdim=True)), PAIR),
