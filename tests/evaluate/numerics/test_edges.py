@@ -51,6 +51,23 @@ def test_another_order_of_operations_is_honest(distribution):
     assert found(quantised, by_reciprocal, distribution) == (None, None)
 
 
+def halves(x, y):
+    """The largest of each row of y and half of it, both divided by what makes the largest 127: the half is a tie."""
+    top = y.abs().amax(1, keepdim=True)
+    return torch.round(torch.where(x > 0, top, top * 0.5) / (top / 127)).to(torch.int8)
+
+
+def halves_from_below(x, y):
+    """As a GPU divides: off by two units in the last place, so that all ties fall to the other side."""
+    top = y.abs().amax(1, keepdim=True)
+    return torch.round(torch.where(x > 0, top, top * 0.5) / (top / 127) * (1 - 2**-22)).to(torch.int8)
+
+
+@pytest.mark.parametrize("distribution", ["normal", "wide"])
+def test_all_ties_of_quotients_fall_either_way(distribution):
+    assert found(halves, halves_from_below, distribution) == (None, None)
+
+
 def test_fewer_bits_are_not():
     rough = found(quantised, lambda x, y: quantised(x.bfloat16().float(), y))
     assert None not in rough
