@@ -106,15 +106,13 @@ def _is(node: Node, *texts: str) -> bool:
 
 
 def in_order(outputs: tuple[Node, ...]) -> list[Node]:
-    """Return all nodes, arguments first."""
+    """Return all nodes, arguments first; networks are deeper than Python lets functions call themselves."""
     order: dict[Node, None] = {}
-
-    def visit(node: Node) -> None:
-        if node not in order:
-            for arg in node.args:
-                visit(arg)
-            order[node] = None
-
-    for output in outputs:
-        visit(output)
+    waiting = [*reversed(outputs)]
+    while waiting:
+        node = waiting[-1]
+        missing = [arg for arg in node.args if arg not in order]
+        waiting += reversed(missing)
+        if not missing:
+            order[waiting.pop()] = None
     return list(order)

@@ -1,6 +1,7 @@
 """Plain kernels for many small operations, compiled together and compared with torch."""
 
 import ctypes
+import sys
 from collections.abc import Callable, Mapping
 from functools import reduce
 from pathlib import Path
@@ -14,6 +15,7 @@ from torch.nn import functional
 
 from evokernel.languages.toolchain import run_plain
 from evokernel.scaffold.cpp_writer import CppWriter
+from evokernel.scaffold.operation_graph import OperationGraph, in_order
 from evokernel.scaffold.sizes import FIRST, SECOND, NotGeneral, SymbolicSizes, in_python
 from evokernel.scaffold.trace import to_graph, trace
 from evokernel.source.expressions import evaluate
@@ -184,6 +186,17 @@ def test_a_value_that_is_used_several_times_is_computed_once() -> None:
     source = generate("chain")
     assert source.count("std::tanh(") == 12
     assert source.count("sum +=") == 12
+
+
+def test_a_network_may_be_deeper_than_python_calls() -> None:
+    graph = OperationGraph()
+    made = graph.node("input", (), attrs=("input 0",), shape=(4,), kind="float")
+    for _ in range(sys.getrecursionlimit()):
+        made = graph.pointwise("add", graph.pointwise("tanh", made), made)
+    order = in_order((made, made))
+    places = {node: place for place, node in enumerate(order)}
+    assert len(order) == 1 + 2 * sys.getrecursionlimit()
+    assert all(places[arg] < places[node] for node in order for arg in node.args)
 
 
 def test_an_operation_without_a_loop_is_named() -> None:
