@@ -16,13 +16,28 @@ from evokernel.scaffold.index_arithmetic import (
     value_of,
     window_place,
 )
-from evokernel.scaffold.operation_graph import REDUCTIONS, VIEWS, Node, in_order
+from evokernel.scaffold.operation_graph import REDUCTIONS, SCANS, VIEWS, Node, in_order
 from evokernel.scaffold.sizes import SymbolicSizes
 
 _LOOPS = ("i", "j", "k", "l", "m", "n", "p", "q", "u", "v")
-_STARTS = {"sum": "0.0f", "matmul": "0.0f", "prod": "1.0f", "amax": "-INFINITY", "amin": "INFINITY"}
-_WHOLE_STARTS = {"sum": "0", "matmul": "0", "prod": "1", "amax": "INT64_MIN", "amin": "INT64_MAX"}
-_TOTALS = {"sum": "sum", "matmul": "acc", "prod": "product", "amax": "top", "amin": "low"}
+_STARTS = {
+    **dict.fromkeys(("sum", "matmul", "cumsum"), ("0.0f", "0")),
+    **dict.fromkeys(("prod", "cumprod"), ("1.0f", "1")),
+    **dict.fromkeys(("amax", "argmax"), ("-INFINITY", "INT64_MIN")),
+    **dict.fromkeys(("amin", "argmin"), ("INFINITY", "INT64_MAX")),
+}
+"""First value of a total: a float, and an integer."""
+_TOTALS = {
+    "sum": "sum",
+    "matmul": "acc",
+    "prod": "product",
+    "amax": "top",
+    "amin": "low",
+    "argmax": "top",
+    "argmin": "low",
+    "cumsum": "sum",
+    "cumprod": "product",
+}
 
 
 class CppWriter:
@@ -51,7 +66,9 @@ class CppWriter:
         self._used = {*arguments, *taken}
         self._loops = [name for name in (*_LOOPS, *(f"i{n}" for n in range(9))) if name not in self._used]
         self._used.update(self._loops)
-        self._totals = {op: self._fresh(name) for op, name in _TOTALS.items()}
+        names = {name: self._fresh(name) for name in dict.fromkeys([*_TOTALS.values(), "value", "place"])}
+        self._totals = {op: names[name] for op, name in _TOTALS.items()}
+        self._value, self._place = names["value"], names["place"]
         self._outputs = {name: self._as_it_lies(node) for name, node in outputs.items()}
         self._kept: dict[Node, str] = {}
 
@@ -79,6 +96,8 @@ class CppWriter:
 
     def _nest(self, node: Node, buffer: str) -> list[str]:
         """Return the loops over the elements of a value; a kept value or a view is copied."""
+        if node.op in SCANS and node not in self._kept:
+            return self._scan(node, buffer)
         extents = loop_extents(node.shape, self._sizes)
         outer = self._loops[: len(extents)]
         index = loop_index(node.shape, outer, self._sizes)
@@ -88,18 +107,57 @@ class CppWriter:
         total, reduced = self._totals[node.op], loop_extents(reduced_shape(node), self._sizes)
         inner = self._loops[len(outer) : len(outer) + len(reduced)]
         across = loop_index(reduced_shape(node), inner, self._sizes)
-        whole = node.kind != "float"
-        step = _accumulate(node.op, total, [self._text(*use) for use in summands(node, index, across)], whole=whole)
-        start = _WHOLE_STARTS[node.op] if whole else _STARTS[node.op]
-        kind = "int64_t" if whole else "float"
-        if not whole and self._wide_sums and node.op not in ("amax", "amin"):
-            kind, start = "double", start.removesuffix("f")
+        kind, start = self._start(node)
+        texts = [self._text(*use) for use in summands(node, index, across)]
+        if node.op in ("argmax", "argmin"):
+            found, begin = self._place, [f"int64_t {self._place} = 0;"]
+            here = value_of(across[0], self._sizes) if across else "0"
+            step = [
+                f"const {kind} {self._value} = {texts[0].text};",
+                f"if ({_before(node, self._value, total)}) {{",
+                f"    {total} = {self._value};",
+                f"    {found} = {here};",
+                "}",
+            ]
+        else:
+            found, begin = total, []
+            step = [_accumulate(node.op, total, texts, whole=node.kind != "float")]
         lines = [
             f"{kind} {total} = {start};",
-            *self._around(inner, reduced, [step]),
-            f"{place} = {total};",
+            *begin,
+            *self._around(inner, reduced, step),
+            f"{place} = {found};",
         ]
-        return self._around(outer, extents, lines) if outer else ["{", *("    " + line for line in lines), "}"]
+        return self._enclosed(outer, extents, lines)
+
+    def _scan(self, node: Node, buffer: str) -> list[str]:
+        """Return the loops of a running sum or product; those along it are the inner ones."""
+        along = node.attrs[0]
+        assert isinstance(along, int)
+        shape = (*node.shape[:along], *node.shape[along + 1 :], node.shape[along])
+        outer, inner = loop_extents(shape[:-1], self._sizes), loop_extents(shape[-1:], self._sizes)
+        variables, count = self._loops[: len(outer) + len(inner)], len(outer)
+        *others, last = loop_index(shape, variables, self._sizes)
+        index = (*others[:along], last, *others[along:])
+        total, (kind, start) = self._totals[node.op], self._start(node)
+        step = [
+            _accumulate(node.op, total, [self._text(node.args[0], index)], whole=node.kind != "float"),
+            f"{buffer}[{subscript(node.shape, index, self._sizes)}] = {total};",
+        ]
+        lines = [f"{kind} {total} = {start};", *self._around(variables[count:], inner, step)]
+        return self._enclosed(variables[:count], outer, lines)
+
+    def _start(self, node: Node) -> tuple[str, str]:
+        """Return the type of a total and its first value."""
+        start, whole = _STARTS[node.op]
+        if node.args[0].kind != "float":
+            return "int64_t", whole
+        wide = self._wide_sums and not start.endswith("INFINITY")
+        return ("double", start.removesuffix("f")) if wide else ("float", start)
+
+    def _enclosed(self, variables: Sequence[str], extents: Sequence[int], lines: list[str]) -> list[str]:
+        """Return lines inside loops, or braces where there are none."""
+        return self._around(variables, extents, lines) if variables else ["{", *("    " + line for line in lines), "}"]
 
     def _around(self, variables: Sequence[str], extents: Sequence[int], lines: list[str]) -> list[str]:
         """Return lines inside loops."""
@@ -143,7 +201,7 @@ class CppWriter:
 def kept_values(outputs: Iterable[Node]) -> list[Node]:
     """Return the values that get loops and a buffer of their own, arguments first.
 
-    These are reductions, outputs, and values that would be computed again for each use or each element.
+    These are reductions, scans, outputs, and values that would be computed again for each use or each element.
     """
     order = in_order(outputs := tuple(outputs))
     uses, again = Counter(outputs), set[Node]()
@@ -155,7 +213,7 @@ def kept_values(outputs: Iterable[Node]) -> list[Node]:
     return [
         node
         for node in order
-        if node.op in REDUCTIONS or (node.pointwise and (node in outputs or node in again or uses[node] > 1))
+        if node.op in REDUCTIONS | SCANS or (node.pointwise and (node in outputs or node in again or uses[node] > 1))
     ]
 
 
@@ -164,11 +222,17 @@ def _accumulate(op: str, total: str, texts: list[ExpressionText], *, whole: bool
         if whole:
             return f"{total} = std::{op[1:]}<int64_t>({total}, {texts[0].text});"
         return f"{total} = std::{'fmax' if op == 'amax' else 'fmin'}({total}, {texts[0].text});"
-    if op == "prod":
+    if op in ("prod", "cumprod"):
         return f"{total} *= {texts[0].text};"
     if op == "matmul":
         return f"{total} += {wrapped(texts[0], 6)} * {wrapped(texts[1], 7)};"
     return f"{total} += {texts[0].text};"
+
+
+def _before(node: Node, value: str, best: str) -> str:
+    """Return the condition that a value takes the place of the best one: the first NaN does, and nothing after it."""
+    beats = f"{value} {'>' if node.op == 'argmax' else '<'} {best}"
+    return beats if node.args[0].kind != "float" else f"{beats} || ({value} != {value} && {best} == {best})"
 
 
 def _iota(node: Node, value: str) -> ExpressionText:

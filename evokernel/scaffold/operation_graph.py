@@ -11,7 +11,8 @@ Shape = tuple[int, ...]
 Attribute = int | float | str | tuple[int, ...]
 
 VIEWS = frozenset({"broadcast", "transpose", "squeeze", "collapse", "split", "slice", "reverse", "window"})
-REDUCTIONS = frozenset({"sum", "amax", "amin", "prod", "matmul"})
+REDUCTIONS = frozenset({"sum", "amax", "amin", "argmax", "argmin", "prod", "matmul"})
+SCANS = frozenset({"cumsum", "cumprod"})
 LEAVES = frozenset({"input", "number", "iota", "inside"})
 TRANSCENDENTAL = frozenset({
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "sinh", "cosh", "sin", "cos", "tan", "asin",
@@ -26,7 +27,7 @@ class Node:
     `attrs` by operation: input (name,), number (C++ text,), iota (start, step), broadcast (dims of the argument in
     the result), transpose (permutation), squeeze (dims,), collapse (first, last), split (dim,), slice (dim, start,
     below 0 where the result begins earlier), reverse (dims,), window (dim, stride, dilation, padding, transposed),
-    inside (the last four, extent), reductions (dims,).
+    inside (the last four, extent), reductions (dims,), scans (dim,).
     """
 
     op: str
@@ -42,7 +43,7 @@ class Node:
     @property
     def pointwise(self) -> bool:
         """True where each element is made from the same element of the arguments."""
-        return self.op not in VIEWS and self.op not in REDUCTIONS and self.op not in LEAVES
+        return self.op not in VIEWS | REDUCTIONS | SCANS | LEAVES
 
 
 class OperationGraph:
@@ -73,7 +74,8 @@ class OperationGraph:
         """Return a reduction; the reduced dimensions are dropped."""
         dims = tuple(sorted(dim % len(arg.shape) for dim in dims)) if arg.shape else ()
         shape = tuple(extent for dim, extent in enumerate(arg.shape) if dim not in dims)
-        return self.node(op, (arg,), attrs=(dims,), shape=shape, kind=arg.kind)
+        kind = "int64_t" if op.startswith("arg") else arg.kind
+        return self.node(op, (arg,), attrs=(dims,), shape=shape, kind=kind)
 
     def broadcast(self, arg: Node, shape: Shape, dims: tuple[int, ...]) -> Node:
         """Return a view with more, or longer, dimensions; dimension n of the argument is `dims[n]` of the result."""

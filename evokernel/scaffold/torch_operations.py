@@ -66,7 +66,7 @@ class OperationConverter:
         if node.target is operator.getitem and node.args[0] in self._parts:
             parts = self._parts[node.args[0]]
             if node.args[1] >= len(parts):
-                raise NotGeneral("the places of the largest elements have no naive loop yet")
+                raise NotGeneral("the places of the largest elements of windows have no naive loop yet")
             self._values[node] = parts[node.args[1]]
             return
         library, _, name = str(node.target).partition(".")
@@ -76,6 +76,9 @@ class OperationConverter:
             return
         if name.startswith("max_pool"):
             self._parts[node] = self._max_pool(node)
+            return
+        if str(node.target) in ("aten.max.dim", "aten.min.dim"):
+            self._parts[node] = [self._extreme(f"{kind}{name}", node) for kind in ("a", "arg")]
             return
         made = self._pointwise(name, node) if library in ("prims", "aten") else None
         if made is None:
@@ -228,6 +231,36 @@ class OperationConverter:
         self.exact = self.exact and name != "prod"
         return self._graph.reduce(name, self.value(node.args[0]), tuple(node.args[1]))
 
+    def _extreme(self, op: str, node: Any) -> Node:
+        """Return the largest or smallest elements, or the places of the first of them."""
+        given: list[Any] = [*node.args[1:], *(None, False)[len(node.args) - 1 :]]
+        dim, keep = given
+        source, shape = self.value(node.args[0]), _shapes(node)[0]
+        if source.kind == "bool":
+            raise NotGeneral(f"{op} over torch.bool has no naive loop yet")
+        if dim is None and len(source.shape) > 1:
+            ends, whole = (0, len(source.shape) - 1), (math.prod(source.shape),)
+            source = self._graph.node("collapse", (source,), attrs=ends, shape=whole, kind=source.kind)
+        made = self._graph.reduce(op, source, (dim or 0,))
+        kept = [place for place in range(len(shape)) if not keep or place != dim % len(shape)] if made.shape else []
+        return self._graph.broadcast(made, shape, tuple(kept))
+
+    def _place(self, node: Any) -> Node:
+        return self._extreme(str(node.target).split(".")[1], node)
+
+    def _whole_extreme(self, node: Any) -> Node:
+        return self._extreme("a" + str(node.target).split(".")[1], node)
+
+    def _scan(self, node: Any) -> Node:
+        """Return running sums or products along one dimension."""
+        name, (source, dim) = str(node.target).split(".")[1], node.args
+        self.exact = self.exact and name != "cumprod"
+        kind, made = self._kind(node), self.value(source)
+        made = self._graph.node("cast", (made,), shape=made.shape, kind=kind)
+        if not made.shape:
+            return made
+        return self._graph.node(name, (made,), attrs=(dim % len(made.shape),), shape=made.shape, kind=kind)
+
     def _var(self, node: Any) -> Node:
         """Return the variance in two passes: the mean, then the mean square of the deviations."""
         self.exact = False
@@ -297,6 +330,11 @@ class OperationConverter:
         return [WindowAxis(*each) for each in zip(strides, dilations, paddings, strict=True)]
 
 
+def _shapes(node: Any) -> list[tuple[int, ...]]:
+    value = node.meta["val"]
+    return [tuple(item.shape) for item in (value if isinstance(value, (tuple, list)) else (value,))]
+
+
 def _numbers(node: Any, size: Any) -> tuple[int, ...]:
     """Return the extents of a window; torch takes one for all axes."""
     return tuple(each_axis(size, 3 if "3d" in str(node.target) else 2))
@@ -331,6 +369,12 @@ _RULES: dict[str, Callable[[OperationConverter, Any], Node]] = {
     "prims.amax": OperationConverter._reduce,
     "prims.amin": OperationConverter._reduce,
     "prims.prod": OperationConverter._reduce,
+    "aten.max": OperationConverter._whole_extreme,
+    "aten.min": OperationConverter._whole_extreme,
+    "aten.argmax": OperationConverter._place,
+    "aten.argmin": OperationConverter._place,
+    "aten.cumsum": OperationConverter._scan,
+    "aten.cumprod": OperationConverter._scan,
     "prims.var": OperationConverter._var,
     "aten.mm": OperationConverter._matmul,
     "aten._int_mm": OperationConverter._matmul,

@@ -116,7 +116,7 @@ def flop_terms(first: Any) -> Iterator[tuple[int, tuple[int, ...]]]:
             yield 2, (*out[0], *inputs[1][1:])
         elif name == _RECURRENT:
             yield 2, (*inputs[0], inputs[1][-1])
-        elif _is_float(node):
+        elif _is_float(node) or name.startswith("aten.arg"):
             yield 1, max([*out, *inputs], key=prod)
 
 
@@ -133,6 +133,8 @@ def reduction_terms(first: Any) -> Iterator[tuple[int, ...]]:
             yield inputs[1][-1:]
         elif name in ("prims.sum.default", "prims.var.default"):
             yield tuple(inputs[0][dim] for dim in node.args[1])
+        elif name in ("aten.cumsum.default", "aten.cumprod.default") and inputs[0]:
+            yield (inputs[0][node.args[1]],)
 
 
 def extents(first: Any) -> tuple[tuple[int, ...], ...]:
@@ -241,9 +243,11 @@ def _size_numbers(first: Any, second: Any, sizes: SymbolicSizes) -> dict[float, 
 def _another_shape(x: torch.Tensor, size: Any, stride: Any, offset: int | None = None) -> Any:
     """Return the elements of a contiguous tensor in another shape, as group norm takes them; else nothing is known."""
     dense = torch.empty(size, device="meta").stride()
-    if x.is_contiguous() and tuple(stride) == dense and not offset and math.prod(size) == x.numel():
-        return x.reshape(size)
-    return NotImplemented
+    if not x.is_contiguous() or tuple(stride) != dense or offset or math.prod(size) != x.numel():
+        return NotImplemented
+    if len(size) == 1 < x.ndim:  # torch's rule for another shape comes back here from these two
+        return torch.ops.prims.collapse_view(x, 0, x.ndim - 1)
+    return torch.ops.prims.split_dim(x, 0, size[0]) if len(size) == 2 > x.ndim == 1 else x.reshape(size)
 
 
 _SHAPED = frozenset(

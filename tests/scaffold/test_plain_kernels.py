@@ -95,6 +95,23 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
         {"x": ("B", "M", 8, 9)},
     ),
     "sorted": (lambda x: (x.sort(0)[0], x.topk(2, 1, largest=False)[0], x.median(1)[0]), MN),
+    "extremes": (
+        lambda x: (x.max(1, keepdim=True)[0], x.min(0)[0], x.max() - x.min(), x.max(-1)[1].float()),
+        MN,
+    ),
+    "places": (  # of equal elements the first, and of rows with NaN its first
+        lambda x: (
+            x.round().argmax(1, keepdim=True).float(),
+            x.round().argmin(0).float(),
+            x.sqrt().argmax(1).float(),
+            x.T.argmin().float(),
+        ),
+        MN,
+    ),
+    "places_of_integers": (lambda x: ((3 * x).long().argmax(1).float(), (3 * x).long().max(0)[0].float()), MN),
+    "running": (lambda x: (x.cumsum(0), (x + 2).cumprod(-1), x.cumsum(1).exp(), (x > 0).cumsum(0).float()), MN),
+    "running_back": (lambda x: (x.flip(1).cumsum(1).flip(1), x.reshape(-1).cumsum(0)), MN),
+    "flat": (lambda x: x.flatten().exp().reshape(x.shape[1], -1), MN),
     "chain": (lambda x: reduce(lambda made, _: made * torch.tanh(made + made.mean()), range(12), x), MN),
 }
 SIZES = (
@@ -159,8 +176,8 @@ def test_a_value_that_is_used_several_times_is_computed_once() -> None:
 
 def test_an_operation_without_a_loop_is_named() -> None:
     sizes = SymbolicSizes(("N",))
-    graphs = trace(lambda given: torch.cumsum(given["x"], 0), {"x": ((1009,), (1112,))}, sizes)
-    with pytest.raises(NotGeneral, match=r"aten\.cumsum has no naive loop yet"):
+    graphs = trace(lambda given: torch.logcumsumexp(given["x"], 0), {"x": ((1009,), (1112,))}, sizes)
+    with pytest.raises(NotGeneral, match=r"aten\.logcumsumexp has no naive loop yet"):
         to_graph(*graphs, sizes)
 
 
