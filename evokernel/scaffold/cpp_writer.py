@@ -7,6 +7,7 @@ from math import prod
 from evokernel.scaffold.expression_text import ATOM, ExpressionText, combine, wrapped
 from evokernel.scaffold.index_arithmetic import (
     Index,
+    indexed,
     loop_extents,
     loop_index,
     reduced_shape,
@@ -16,7 +17,7 @@ from evokernel.scaffold.index_arithmetic import (
     value_of,
     window_place,
 )
-from evokernel.scaffold.operation_graph import REDUCTIONS, SCANS, VIEWS, Node, in_order
+from evokernel.scaffold.operation_graph import REDUCTIONS, SCANS, STORES, VIEWS, Node, in_order
 from evokernel.scaffold.sizes import SymbolicSizes
 
 _LOOPS = ("i", "j", "k", "l", "m", "n", "p", "q", "u", "v")
@@ -98,12 +99,14 @@ class CppWriter:
         """Return the loops over the elements of a value; a kept value or a view is copied."""
         if node.op in SCANS and node not in self._kept:
             return self._scan(node, buffer)
+        if node.op in STORES and node not in self._kept:
+            return self._stores(node, buffer)
+        if node in self._kept or node.op not in REDUCTIONS:
+            return self._copied(node, buffer)
         extents = loop_extents(node.shape, self._sizes)
         outer = self._loops[: len(extents)]
         index = loop_index(node.shape, outer, self._sizes)
         place = f"{buffer}[{subscript(node.shape, index, self._sizes)}]"
-        if node in self._kept or node.op not in REDUCTIONS:
-            return self._around(outer, extents, [f"{place} = {self._text(node, index).text};"])
         total, reduced = self._totals[node.op], loop_extents(reduced_shape(node), self._sizes)
         inner = self._loops[len(outer) : len(outer) + len(reduced)]
         across = loop_index(reduced_shape(node), inner, self._sizes)
@@ -147,6 +150,31 @@ class CppWriter:
         lines = [f"{kind} {total} = {start};", *self._around(variables[count:], inner, step)]
         return self._enclosed(variables[:count], outer, lines)
 
+    def _stores(self, node: Node, buffer: str) -> list[str]:
+        """Return the loops that copy what is there before, and those over the values that are stored."""
+        base, values, *indices = node.args
+        extents = loop_extents(values.shape, self._sizes)
+        variables = self._loops[: len(extents)]
+        index = loop_index(values.shape, variables, self._sizes)
+        place = f"{buffer}[{subscript(node.shape, self._named(node, indices, index), self._sizes)}]"
+        op, text = node.op.removeprefix("index_"), self._text(values, index)
+        step = f"{place} = {text.text};" if op == "put" else _accumulate(op, place, [text], whole=node.kind != "float")
+        return [*self._copied(base, buffer), *self._around(variables, extents, [step])]
+
+    def _copied(self, node: Node, buffer: str) -> list[str]:
+        """Return the loops that write each element."""
+        extents = loop_extents(node.shape, self._sizes)
+        index = loop_index(node.shape, self._loops[: len(extents)], self._sizes)
+        place = f"{buffer}[{subscript(node.shape, index, self._sizes)}]"
+        return self._around(self._loops[: len(extents)], extents, [f"{place} = {self._text(node, index).text};"])
+
+    def _named(self, node: Node, indices: Sequence[Node], index: Index) -> Index:
+        """Return the index into the first argument that the indices name."""
+        first = node.attrs[1]
+        assert isinstance(first, int)
+        here = index[first : first + len(indices[0].shape)]
+        return indexed(node, index, [wrapped(self._text(each, here), ATOM) for each in indices], self._sizes)
+
     def _start(self, node: Node) -> tuple[str, str]:
         """Return the type of a total and its first value."""
         start, whole = _STARTS[node.op]
@@ -172,6 +200,8 @@ class CppWriter:
         if node in self._kept or node.op == "input":
             buffer = self._kept.get(node) or self._buffers[str(node.attrs[0])]
             return ExpressionText(f"{buffer}[{subscript(node.shape, index, self._sizes)}]", ATOM)
+        if node.op == "index":
+            return self._text(node.args[0], self._named(node, node.args[1:], index))
         if node.op == "number":
             text = str(node.attrs[0])
             return ExpressionText(text, 8 if text.startswith("-") else 6 if " / " in text else ATOM)
@@ -201,19 +231,21 @@ class CppWriter:
 def kept_values(outputs: Iterable[Node]) -> list[Node]:
     """Return the values that get loops and a buffer of their own, arguments first.
 
-    These are reductions, scans, outputs, and values that would be computed again for each use or each element.
+    These are reductions, scans, stores, outputs, and values that would be computed again for each use or each element.
     """
     order = in_order(outputs := tuple(outputs))
     uses, again = Counter(outputs), set[Node]()
     for node in reversed(order):
         for arg in node.args:
             uses[arg] += uses[node] if node.op in VIEWS else 1
-            if node.op == "matmul" or prod(node.shape) > prod(arg.shape) or (node.op in VIEWS and node in again):
+            wider = prod(node.shape) > prod(arg.shape) and node.op not in STORES
+            if node.op == "matmul" or wider or (node.op in VIEWS and node in again):
                 again.add(arg)
     return [
         node
         for node in order
-        if node.op in REDUCTIONS | SCANS or (node.pointwise and (node in outputs or node in again or uses[node] > 1))
+        if node.op in REDUCTIONS | SCANS | STORES
+        or (node.pointwise and (node in outputs or node in again or uses[node] > 1))
     ]
 
 

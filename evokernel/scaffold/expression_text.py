@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from evokernel.scaffold.operation_graph import NARROW, Node
+from evokernel.scaffold.operation_graph import INTEGERS, NARROW, Node
 
 ATOM = 9
 _UNARY = 8
@@ -71,11 +71,22 @@ def _combined(node: Node, args: list[ExpressionText]) -> ExpressionText:
         case "where":
             return ExpressionText(f"{wrapped(args[0], 1)} ? {wrapped(args[1], 1)} : {wrapped(args[2], 1)}", 0)
         case "relu":
-            return ExpressionText(f"std::fmax({args[0].text}, 0.0f)", ATOM)
+            return ExpressionText(f"{_function('maximum', node)}({args[0].text}, {_zero(node)})", ATOM)
         case "rsqrt":
             return ExpressionText(f"1.0f / std::sqrt({args[0].text})", 6)
         case "reciprocal":
             return ExpressionText(f"1.0f / {wrapped(args[0], 7)}", 6)
         case "cast":
             return ExpressionText(f"static_cast<{node.kind}>({args[0].text})", ATOM)
-    return ExpressionText(f"std::{_NAMES.get(op, op)}({', '.join(arg.text for arg in args)})", ATOM)
+    return ExpressionText(f"{_function(op, node)}({', '.join(arg.text for arg in args)})", ATOM)
+
+
+def _function(op: str, node: Node) -> str:
+    """Return the name of a function; integers stay integers."""
+    if op in ("maximum", "minimum") and node.kind in INTEGERS:
+        return f"std::{op[:3]}<int64_t>"
+    return f"std::{_NAMES.get(op, op)}"
+
+
+def _zero(node: Node) -> str:
+    return "0" if node.kind in INTEGERS else "0.0f"

@@ -10,9 +10,10 @@ NARROW: frozenset[Kind] = frozenset({"int8_t", "uint8_t"})
 Shape = tuple[int, ...]
 Attribute = int | float | str | tuple[int, ...]
 
-VIEWS = frozenset({"broadcast", "transpose", "squeeze", "collapse", "split", "slice", "reverse", "window"})
+VIEWS = frozenset({"broadcast", "transpose", "squeeze", "collapse", "split", "slice", "reverse", "window", "index"})
 REDUCTIONS = frozenset({"sum", "amax", "amin", "argmax", "argmin", "prod", "matmul"})
 SCANS = frozenset({"cumsum", "cumprod"})
+STORES = frozenset({"index_put", "index_sum", "index_prod", "index_amax", "index_amin"})
 LEAVES = frozenset({"input", "number", "iota", "inside"})
 TRANSCENDENTAL = frozenset({
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "sinh", "cosh", "sin", "cos", "tan", "asin",
@@ -27,13 +28,18 @@ class Node:
     `attrs` by operation: input (name,), number (C++ text,), iota (start, step), broadcast (dims of the argument in
     the result), transpose (permutation), squeeze (dims,), collapse (first, last), split (dim,), slice (dim, start,
     below 0 where the result begins earlier), reverse (dims,), window (dim, stride, dilation, padding, transposed),
-    inside (the last four, extent), reductions (dims,), scans (dim,).
+    inside (the last four, extent), reductions (dims,), scans (dim,), index and
+    stores (for each dimension of the first argument that of the result, or of the values, that indexes it, -1 for the
+    next index; place of the dimensions of indices there).
     """
 
     op: str
     """Name of the operation that makes it."""
     args: tuple["Node", ...]
-    """Operands; those of `matmul` have shapes [..., M, K] and [..., K, N]."""
+    """Operands; those of `matmul` have shapes [..., M, K] and [..., K, N].
+
+    Stores have what is there before, the values and the indices; `index` has no values.
+    """
     attrs: tuple[Attribute, ...]
     """Attributes of the operation, as listed above."""
     shape: Shape
@@ -43,7 +49,7 @@ class Node:
     @property
     def pointwise(self) -> bool:
         """True where each element is made from the same element of the arguments."""
-        return self.op not in VIEWS | REDUCTIONS | SCANS | LEAVES
+        return self.op not in VIEWS | REDUCTIONS | SCANS | STORES | LEAVES
 
 
 class OperationGraph:

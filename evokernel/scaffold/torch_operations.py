@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 
+from evokernel.scaffold.index_operations import gathered, looked_up, scattered, stored
 from evokernel.scaffold.operation_graph import INTEGERS, TRANSCENDENTAL, Kind, Node, OperationGraph
 from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
-from evokernel.scaffold.window_operations import WindowAxis, averaged, convolution, each_axis, pooling
+from evokernel.scaffold.window_operations import average_pooling, convolution, max_pooling
 
 _KINDS: dict[Any, Kind] = {
     torch.float32: "float",
@@ -78,7 +79,7 @@ class OperationConverter:
             self._parts[node] = self._max_pool(node)
             return
         if str(node.target) in ("aten.max.dim", "aten.min.dim"):
-            self._parts[node] = [self._extreme(f"{kind}{name}", node) for kind in ("a", "arg")]
+            self._parts[node] = [self._extreme(node, f"{kind}{name}") for kind in ("a", "arg")]
             return
         made = self._pointwise(name, node) if library in ("prims", "aten") else None
         if made is None:
@@ -107,7 +108,8 @@ class OperationConverter:
         if name not in _ARITHMETIC | _FUNCTIONS | _LOGIC | {"relu", "where"} or node.kwargs:
             return None
         kind = self._kind(node)
-        args = [self._operand(item, node.args) for item in node.args]
+        beside = node.args[1:] if name == "where" else node.args
+        args = [self._operand(item, beside) for item in node.args]
         if name == "div" and kind in INTEGERS:
             raise NotGeneral("the division of integers has no naive loop yet")
         self.exact = self.exact and name in _INTEGER_SAFE
@@ -127,11 +129,9 @@ class OperationConverter:
     def _broadcast(self, node: Any) -> Node:
         return self._view("broadcast", node, tuple(node.args[2]))
 
-    def _transpose(self, node: Any) -> Node:
-        return self._view("transpose", node, tuple(node.args[1]))
-
-    def _squeeze(self, node: Any) -> Node:
-        return self._view("squeeze", node, tuple(node.args[1]))
+    def _by_dims(self, node: Any) -> Node:
+        name = str(node.target).split(".")[1]
+        return self._view("reverse" if name == "rev" else name, node, tuple(node.args[1]))
 
     def _collapse(self, node: Any) -> Node:
         return self._view("collapse", node, *node.args[1:]) if node.args[1] != node.args[2] else self._unchanged(node)
@@ -146,15 +146,11 @@ class OperationConverter:
             raise NotGeneral("a slice with a step has no naive loop yet")
         source = self.value(node.args[0])
         dim = dim % len(source.shape)
-        start += source.shape[dim] if start < 0 else 0
-        return self._view("slice", node, dim, start)
-
-    def _reverse(self, node: Any) -> Node:
-        return self._view("reverse", node, tuple(node.args[1]))
+        return self._view("slice", node, dim, self._sizes.place(source.shape[dim], start))
 
     def _select(self, node: Any) -> Node:
         source, dim, place = self.value(node.args[0]), node.args[1], node.args[2]
-        return self._element(source, dim % len(source.shape), place % source.shape[dim])
+        return self._element(source, dim % len(source.shape), self._sizes.place(source.shape[dim], place))
 
     def _parts_of(self, name: str, node: Any) -> list[Node]:
         """Return the values of an operation that splits a tensor along one dimension."""
@@ -208,11 +204,13 @@ class OperationConverter:
     def _full(self, node: Any) -> Node:
         name = str(node.target)
         position = 0 if "scalar_tensor" in name else 1
-        kind, item = self._kind(node), node.args[position]
-        text = (
-            self._literal(item) if kind == "float" else str(int(item)) if kind in INTEGERS else str(bool(item)).lower()
-        )
-        return self._graph.broadcast(self._graph.number(text, kind), tuple(node.meta["val"].shape), ())
+        made = self._constant(node.args[position], self._kind(node))
+        return self._graph.broadcast(made, tuple(node.meta["val"].shape), ())
+
+    def _constant(self, item: Any, kind: Kind) -> Node:
+        if kind == "float":
+            return self._graph.number(self._literal(item))
+        return self._graph.number(str(int(item)) if kind in INTEGERS else str(bool(item)).lower(), kind)
 
     def _empty(self, node: Any) -> Node:
         """Return zeros: an empty tensor is used for its shape only, or filled."""
@@ -231,11 +229,13 @@ class OperationConverter:
         self.exact = self.exact and name != "prod"
         return self._graph.reduce(name, self.value(node.args[0]), tuple(node.args[1]))
 
-    def _extreme(self, op: str, node: Any) -> Node:
+    def _extreme(self, node: Any, op: str = "") -> Node:
         """Return the largest or smallest elements, or the places of the first of them."""
         given: list[Any] = [*node.args[1:], *(None, False)[len(node.args) - 1 :]]
         dim, keep = given
         source, shape = self.value(node.args[0]), _shapes(node)[0]
+        name = str(node.target).split(".")[1]
+        op = op or (name if name.startswith("arg") else f"a{name}")
         if source.kind == "bool":
             raise NotGeneral(f"{op} over torch.bool has no naive loop yet")
         if dim is None and len(source.shape) > 1:
@@ -244,12 +244,6 @@ class OperationConverter:
         made = self._graph.reduce(op, source, (dim or 0,))
         kept = [place for place in range(len(shape)) if not keep or place != dim % len(shape)] if made.shape else []
         return self._graph.broadcast(made, shape, tuple(kept))
-
-    def _place(self, node: Any) -> Node:
-        return self._extreme(str(node.target).split(".")[1], node)
-
-    def _whole_extreme(self, node: Any) -> Node:
-        return self._extreme("a" + str(node.target).split(".")[1], node)
 
     def _scan(self, node: Any) -> Node:
         """Return running sums or products along one dimension."""
@@ -298,36 +292,47 @@ class OperationConverter:
         low, high = (None, bounds[0]) if name == "clamp_max" else bounds[:2]
         made = self.value(node.args[0])
         if low is not None:
-            made = self._graph.pointwise("maximum", made, self.value(low))
-        return made if high is None else self._graph.pointwise("minimum", made, self.value(high))
+            made = self._graph.pointwise("maximum", made, self._operand(low, node.args), kind=made.kind)
+        if high is None:
+            return made
+        return self._graph.pointwise("minimum", made, self._operand(high, node.args), kind=made.kind)
+
+    def _index(self, node: Any) -> Node:
+        source, indices = node.args
+        return looked_up(self._graph, self._sizes, self.value(source), self._given(indices))
+
+    def _index_put(self, node: Any) -> Node:
+        base, indices, values, add = (*node.args, False)[:4]
+        given = self._given(indices)
+        return stored(self._graph, self._sizes, self.value(base), given, self.value(values), add=add)
+
+    def _given(self, items: Any) -> list[Node | None]:
+        return [None if item is None else self.value(item) for item in items]
+
+    def _gather(self, node: Any) -> Node:
+        source, dim, index = node.args[:3]
+        return gathered(self._graph, self.value(source), dim, self.value(index))
+
+    def _scatter(self, node: Any) -> Node:
+        base, dim, index, values, *how = node.args
+        if node.kwargs.get("include_self") is False or how[1:] == [False]:
+            raise NotGeneral("a scatter that leaves out what was there has no naive loop yet")
+        reduction = how[0] if how else "sum" if "scatter_add" in str(node.target) else ""
+        source = self.value(base)
+        into = self._constant(values, source.kind) if isinstance(values, (int, float)) else self.value(values)
+        return scattered(self._graph, source, dim, self.value(index), into, how=reduction)
 
     def _convolution(self, node: Any) -> Node:
-        given = [None if item is None else self.value(item) for item in node.args[:3]]
-        return convolution(self._graph, given, node.args[3:], tuple(node.meta["val"].shape))
+        return convolution(self._graph, self._given(node.args[:3]), node.args[3:], tuple(node.meta["val"].shape))
 
     def _average_pool(self, node: Any) -> Node:
-        given: list[Any] = [*node.args[1:], *([], 0, False, True, None)[len(node.args) - 2 :]]
-        size, stride, padding, ceil, padded, divisor = given
-        out, taps = tuple(node.meta["val"].shape), _numbers(node, size)
-        axes = self._window_axes([taps, stride or taps, padding or [0], [1]], ceil=ceil)
-        if divisor or (not padded and any(axis.padding for axis in axes)):
-            raise NotGeneral("an average that leaves out the padding has no naive loop yet")
         self.exact = False
-        return averaged(self._graph, pooling(self._graph, self.value(node.args[0]), axes, taps, out, op="sum"), taps)
+        return average_pooling(
+            self._graph, self.value(node.args[0]), node.args[1:], _shapes(node)[0], count=_axes(node)
+        )
 
     def _max_pool(self, node: Any) -> list[Node]:
-        given: list[Any] = [*node.args[1:], *([], [0], [1], False)[len(node.args) - 2 :]]
-        size, stride, padding, dilation, ceil = given
-        out, taps = tuple(node.meta["val"][0].shape), _numbers(node, size)
-        axes = self._window_axes([taps, stride or taps, padding or [0], dilation or [1]], ceil=ceil)
-        return [pooling(self._graph, self.value(node.args[0]), axes, taps, out, op="amax")]
-
-    def _window_axes(self, numbers: Any, *, ceil: bool) -> list[WindowAxis]:
-        if ceil:
-            raise NotGeneral("pooling with ceil_mode has no naive loop yet")
-        count = len(numbers[0])
-        _, strides, paddings, dilations = (each_axis(values, count) for values in numbers)
-        return [WindowAxis(*each) for each in zip(strides, dilations, paddings, strict=True)]
+        return [max_pooling(self._graph, self.value(node.args[0]), node.args[1:], _shapes(node)[0], count=_axes(node))]
 
 
 def _shapes(node: Any) -> list[tuple[int, ...]]:
@@ -335,9 +340,8 @@ def _shapes(node: Any) -> list[tuple[int, ...]]:
     return [tuple(item.shape) for item in (value if isinstance(value, (tuple, list)) else (value,))]
 
 
-def _numbers(node: Any, size: Any) -> tuple[int, ...]:
-    """Return the extents of a window; torch takes one for all axes."""
-    return tuple(each_axis(size, 3 if "3d" in str(node.target) else 2))
+def _axes(node: Any) -> int:
+    return 3 if "3d" in str(node.target) else 2
 
 
 def _batch(node: Node) -> tuple[int, ...]:
@@ -347,13 +351,13 @@ def _batch(node: Node) -> tuple[int, ...]:
 
 _RULES: dict[str, Callable[[OperationConverter, Any], Node]] = {
     "prims.broadcast_in_dim": OperationConverter._broadcast,
-    "prims.transpose": OperationConverter._transpose,
-    "prims.squeeze": OperationConverter._squeeze,
+    "prims.transpose": OperationConverter._by_dims,
+    "prims.squeeze": OperationConverter._by_dims,
     "prims.collapse_view": OperationConverter._collapse,
     "prims.split_dim": OperationConverter._split,
     "prims.cat": OperationConverter._joined,
     "aten.slice": OperationConverter._slice,
-    "prims.rev": OperationConverter._reverse,
+    "prims.rev": OperationConverter._by_dims,
     "aten.select": OperationConverter._select,
     "prims.clone": OperationConverter._unchanged,
     "prims.view_of": OperationConverter._unchanged,
@@ -369,12 +373,18 @@ _RULES: dict[str, Callable[[OperationConverter, Any], Node]] = {
     "prims.amax": OperationConverter._reduce,
     "prims.amin": OperationConverter._reduce,
     "prims.prod": OperationConverter._reduce,
-    "aten.max": OperationConverter._whole_extreme,
-    "aten.min": OperationConverter._whole_extreme,
-    "aten.argmax": OperationConverter._place,
-    "aten.argmin": OperationConverter._place,
+    "aten.max": OperationConverter._extreme,
+    "aten.min": OperationConverter._extreme,
+    "aten.argmax": OperationConverter._extreme,
+    "aten.argmin": OperationConverter._extreme,
     "aten.cumsum": OperationConverter._scan,
     "aten.cumprod": OperationConverter._scan,
+    "aten.index": OperationConverter._index,
+    "aten.index_put": OperationConverter._index_put,
+    "aten.gather": OperationConverter._gather,
+    "aten.scatter": OperationConverter._scatter,
+    "aten.scatter_add": OperationConverter._scatter,
+    "aten.scatter_reduce": OperationConverter._scatter,
     "prims.var": OperationConverter._var,
     "aten.mm": OperationConverter._matmul,
     "aten._int_mm": OperationConverter._matmul,

@@ -135,6 +135,10 @@ def reduction_terms(first: Any) -> Iterator[tuple[int, ...]]:
             yield tuple(inputs[0][dim] for dim in node.args[1])
         elif name in ("aten.cumsum.default", "aten.cumprod.default") and inputs[0]:
             yield (inputs[0][node.args[1]],)
+        elif name == "aten.scatter_add.default" and inputs[0]:
+            yield (_shapes(node.args[2])[0][node.args[1]],)
+        elif name == "aten.index_put.default" and node.args[3:] == (True,):
+            yield max((_shapes(item)[0] for item in node.args[1] if item is not None), key=prod)
 
 
 def extents(first: Any) -> tuple[tuple[int, ...], ...]:
@@ -299,11 +303,6 @@ def _hits(x: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Tensor | None
     return index == places[(None,) * dim + (slice(None),) + (None,) * (x.ndim - dim - 1)]
 
 
-def _gather(x: torch.Tensor, dim: int, index: torch.Tensor, sparse_grad: bool = False) -> Any:
-    hits = _hits(x, dim, index)
-    return NotImplemented if hits is None else torch.where(hits, x, 0).sum(dim, keepdim=True)
-
-
 def _scatter(x: torch.Tensor, dim: int, index: torch.Tensor, value: float) -> Any:
     hits = _hits(x, dim, index)
     return NotImplemented if hits is None else torch.where(hits, value, x)
@@ -321,5 +320,5 @@ def _roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> t
     return x
 
 
-INDEX_RULES = {_aten.gather.default: _gather, _aten.scatter.value: _scatter, _aten.roll.default: _roll}
+INDEX_RULES = {_aten.scatter.value: _scatter, _aten.roll.default: _roll}
 """Decompositions for a trace of plain loops, which costs no more than a pass over the row."""

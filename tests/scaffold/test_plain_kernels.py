@@ -22,6 +22,13 @@ Shapes = Mapping[str, tuple[str | int, ...]]
 MN: Shapes = {"x": ("M", "N")}
 PAIR: Shapes = {"x": ("M", "N"), "y": ("M", "N")}
 QKV: Shapes = {name: ("B", "H", "S", "D") for name in "qkv"}
+
+
+def places(x: torch.Tensor, extent: int) -> torch.Tensor:
+    """Return indices below an extent."""
+    return (x.abs() * 2).floor().long().clamp(max=extent - 1)
+
+
 CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
     "activations": (
         lambda x: (
@@ -111,7 +118,38 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
     "places_of_integers": (lambda x: ((3 * x).long().argmax(1).float(), (3 * x).long().max(0)[0].float()), MN),
     "running": (lambda x: (x.cumsum(0), (x + 2).cumprod(-1), x.cumsum(1).exp(), (x > 0).cumsum(0).float()), MN),
     "running_back": (lambda x: (x.flip(1).cumsum(1).flip(1), x.reshape(-1).cumsum(0)), MN),
+    "from_the_end": (lambda x: x[:, -1, None] * x[-2] + x[:, -3:].sum(1, keepdim=True), MN),
     "flat": (lambda x: x.flatten().exp().reshape(x.shape[1], -1), MN),
+    "looked_up": (
+        lambda x, y: (
+            x[places(y, x.shape[1])[0] - 1].sum(0),
+            x.gather(1, places(y[:, :1].expand(-1, 2) * x[:, :2], x.shape[1])),
+            x[:, None, places(y, x.shape[1])[0], None] + y[:1, 0],
+            x.index_select(0, places(y, x.shape[0])[0]),
+        ),
+        PAIR,
+    ),
+    "looked_up_apart": (
+        lambda x, y: (
+            x[places(y, x.shape[0]), :, places(y, x.shape[2])],
+            x[:, places(y, x.shape[1])[-1], places(y, 2)],
+        ),
+        {"x": ("B", "M", "N"), "y": ("H", "K")},
+    ),
+    "looked_up_together": (
+        lambda x, y: functional.embedding(places(x, y.shape[0]), y) @ y.T,
+        {"x": ("B", "M"), "y": ("N", "K")},
+    ),
+    "stored": (
+        lambda x, y: (
+            x.scatter_add(1, places(y, x.shape[1]), y),
+            torch.zeros_like(x).index_add_(0, places(y, x.shape[0])[:, 0], y, alpha=2),
+            x.exp().index_put((places(y, x.shape[0])[:1, 0],), y[0] * 3) @ y.T,
+            x.scatter_reduce(0, places(y, x.shape[0])[:1], y, "amax"),
+            x.scatter(1, torch.arange(2)[None, :].expand(x.shape[0], 2) + 1, y[:, :2] + 1),
+        ),
+        PAIR,
+    ),
     "chain": (lambda x: reduce(lambda made, _: made * torch.tanh(made + made.mean()), range(12), x), MN),
 }
 SIZES = (
