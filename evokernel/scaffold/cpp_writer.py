@@ -17,7 +17,7 @@ from evokernel.scaffold.index_arithmetic import (
     value_of,
     window_place,
 )
-from evokernel.scaffold.operation_graph import REDUCTIONS, SCANS, STORES, VIEWS, Node, in_order
+from evokernel.scaffold.operation_graph import KEPT, REDUCTIONS, SCANS, STORES, VIEWS, Node, in_order
 from evokernel.scaffold.sizes import SymbolicSizes
 
 _LOOPS = ("i", "j", "k", "l", "m", "n", "p", "q", "u", "v")
@@ -101,6 +101,8 @@ class CppWriter:
             return self._scan(node, buffer)
         if node.op in STORES and node not in self._kept:
             return self._stores(node, buffer)
+        if node.op == "table" and node not in self._kept:
+            return [f"{buffer}[{place}] = {self._text(each, ()).text};" for place, each in enumerate(node.args)]
         if node in self._kept or node.op not in REDUCTIONS:
             return self._copied(node, buffer)
         extents = loop_extents(node.shape, self._sizes)
@@ -203,8 +205,7 @@ class CppWriter:
         if node.op == "index":
             return self._text(node.args[0], self._named(node, node.args[1:], index))
         if node.op == "number":
-            text = str(node.attrs[0])
-            return ExpressionText(text, 8 if text.startswith("-") else 6 if " / " in text else ATOM)
+            return _number(str(node.attrs[0]))
         if node.op == "iota":
             return _iota(node, value_of(index[0], self._sizes))
         if node.op == "inside":
@@ -231,7 +232,8 @@ class CppWriter:
 def kept_values(outputs: Iterable[Node]) -> list[Node]:
     """Return the values that get loops and a buffer of their own, arguments first.
 
-    These are reductions, scans, stores, outputs, and values that would be computed again for each use or each element.
+    These are reductions, scans, stores, tables, outputs, and values that would be computed again for each use or each
+    element.
     """
     order = in_order(outputs := tuple(outputs))
     uses, again = Counter(outputs), set[Node]()
@@ -244,8 +246,7 @@ def kept_values(outputs: Iterable[Node]) -> list[Node]:
     return [
         node
         for node in order
-        if node.op in REDUCTIONS | SCANS | STORES
-        or (node.pointwise and (node in outputs or node in again or uses[node] > 1))
+        if node.op in KEPT or (node.pointwise and (node in outputs or node in again or uses[node] > 1))
     ]
 
 
@@ -265,6 +266,14 @@ def _before(node: Node, value: str, best: str) -> str:
     """Return the condition that a value takes the place of the best one: the first NaN does, and nothing after it."""
     beats = f"{value} {'>' if node.op == 'argmax' else '<'} {best}"
     return beats if node.args[0].kind != "float" else f"{beats} || ({value} != {value} && {best} == {best})"
+
+
+def _number(text: str) -> ExpressionText:
+    """Return a number, which may be a size that is a sum or a product of others."""
+    outside = text.partition("(")[0] + text.rpartition(")")[2]
+    if " + " in outside or " - " in outside:
+        return ExpressionText(text, 5)
+    return ExpressionText(text, 6 if " / " in outside or " * " in outside else 8 if text.startswith("-") else ATOM)
 
 
 def _iota(node: Node, value: str) -> ExpressionText:

@@ -14,6 +14,8 @@ VIEWS = frozenset({"broadcast", "transpose", "squeeze", "collapse", "split", "sl
 REDUCTIONS = frozenset({"sum", "amax", "amin", "argmax", "argmin", "prod", "matmul"})
 SCANS = frozenset({"cumsum", "cumprod"})
 STORES = frozenset({"index_put", "index_sum", "index_prod", "index_amax", "index_amin"})
+KEPT = REDUCTIONS | SCANS | STORES | {"table"}
+"""Values that need loops or statements of their own."""
 LEAVES = frozenset({"input", "number", "iota", "inside"})
 TRANSCENDENTAL = frozenset({
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "sinh", "cosh", "sin", "cos", "tan", "asin",
@@ -36,7 +38,7 @@ class Node:
     op: str
     """Name of the operation that makes it."""
     args: tuple["Node", ...]
-    """Operands; those of `matmul` have shapes [..., M, K] and [..., K, N].
+    """Operands; those of `matmul` have shapes [..., M, K] and [..., K, N], those of `table` are its elements.
 
     Stores have what is there before, the values and the indices; `index` has no values.
     """
@@ -49,7 +51,7 @@ class Node:
     @property
     def pointwise(self) -> bool:
         """True where each element is made from the same element of the arguments."""
-        return self.op not in VIEWS | REDUCTIONS | SCANS | STORES | LEAVES
+        return self.op not in VIEWS | KEPT | LEAVES
 
 
 class OperationGraph:

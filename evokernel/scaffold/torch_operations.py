@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from evokernel.scaffold.constant_tensors import constant_tensor
 from evokernel.scaffold.index_operations import gathered, looked_up, scattered, stored
 from evokernel.scaffold.operation_graph import INTEGERS, TRANSCENDENTAL, Kind, Node, OperationGraph
 from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
@@ -62,8 +63,9 @@ class OperationConverter:
             name = f"input {len(self._values)}"
             self._values[node] = self._graph.node("input", (), attrs=(name,), shape=shape, kind=self._kind(node))
             return
-        if node.op != "call_function":
-            raise NotGeneral("a tensor that is neither an input nor a parameter has no naive loop yet")
+        if node.op == "get_attr":
+            self._values[node] = constant_tensor(self._graph, node, self._kind(node), self._constant)
+            return
         if node.target is operator.getitem and node.args[0] in self._parts:
             parts = self._parts[node.args[0]]
             if node.args[1] >= len(parts):
@@ -199,24 +201,22 @@ class OperationConverter:
 
     def _cast(self, node: Any) -> Node:
         source, kind = self.value(node.args[0]), self._kind(node)
+        if source.op == "number" and kind == "float" and str(source.attrs[0]).isdecimal():
+            return self._graph.number(f"{source.attrs[0]}.0f")
         return self._graph.node("cast", (source,), shape=source.shape, kind=kind)
 
     def _full(self, node: Any) -> Node:
+        """Return equal elements: zeros for an empty tensor, which is used for its shape only, or filled."""
         name = str(node.target)
-        position = 0 if "scalar_tensor" in name else 1
-        made = self._constant(node.args[position], self._kind(node))
-        return self._graph.broadcast(made, tuple(node.meta["val"].shape), ())
+        item = 0 if "empty" in name else node.args[0 if "scalar_tensor" in name else 1]
+        return self._graph.broadcast(self._constant(item, self._kind(node)), _shapes(node)[0], ())
 
     def _constant(self, item: Any, kind: Kind) -> Node:
         if kind == "float":
             return self._graph.number(self._literal(item))
-        return self._graph.number(str(int(item)) if kind in INTEGERS else str(bool(item)).lower(), kind)
-
-    def _empty(self, node: Any) -> Node:
-        """Return zeros: an empty tensor is used for its shape only, or filled."""
-        kind = self._kind(node)
-        text = {"float": "0.0f", "bool": "false"}.get(kind, "0")
-        return self._graph.broadcast(self._graph.number(text, kind), tuple(node.meta["val"].shape), ())
+        if kind == "bool":
+            return self._graph.number(str(bool(item)).lower(), kind)
+        return self._graph.number(self._sizes.text(item) if item in self._numbers else str(int(item)), kind)
 
     def _iota(self, node: Any) -> Node:
         start, step = node.kwargs["start"], node.kwargs["step"]
@@ -366,8 +366,8 @@ _RULES: dict[str, Callable[[OperationConverter, Any], Node]] = {
     "aten.full_like": OperationConverter._full,
     "aten.full": OperationConverter._full,
     "aten.scalar_tensor": OperationConverter._full,
-    "aten.empty": OperationConverter._empty,
-    "prims.empty_strided": OperationConverter._empty,
+    "aten.empty": OperationConverter._full,
+    "prims.empty_strided": OperationConverter._full,
     "prims.iota": OperationConverter._iota,
     "prims.sum": OperationConverter._reduce,
     "prims.amax": OperationConverter._reduce,

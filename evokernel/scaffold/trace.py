@@ -11,6 +11,7 @@ from torch._decomp import decomposition_table
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from evokernel.scaffold.constant_tensors import held_numbers
 from evokernel.scaffold.library_operations import DECOMPOSITIONS
 from evokernel.scaffold.operation_graph import Node
 from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
@@ -238,7 +239,12 @@ def _size_numbers(first: Any, second: Any, sizes: SymbolicSizes) -> dict[float, 
     for one, other in zip(first, second, strict=True):
         if str(one.target).startswith("prims.") and one.target.__name__ in _SHAPED:
             continue
-        for a, b in zip(_numbers(one.args), _numbers(other.args), strict=True):
+        given, given_2 = ([*_numbers(each.args)] for each in (one, other))
+        if one.op == "get_attr":
+            given, given_2 = ([*_numbers(held_numbers(each))] for each in (one, other))
+            if len(given) != len(given_2):
+                raise NotGeneral("the reference computes differently at different sizes")
+        for a, b in zip(given, given_2, strict=True):
             if a != b and a not in found:
                 found[a] = _rule(a, b, sizes)
     return found

@@ -1,6 +1,7 @@
 """Plain kernels for many small operations, compiled together and compared with torch."""
 
 import ctypes
+import math
 from collections.abc import Callable, Mapping
 from functools import reduce
 from pathlib import Path
@@ -22,6 +23,9 @@ Shapes = Mapping[str, tuple[str | int, ...]]
 MN: Shapes = {"x": ("M", "N")}
 PAIR: Shapes = {"x": ("M", "N"), "y": ("M", "N")}
 QKV: Shapes = {name: ("B", "H", "S", "D") for name in "qkv"}
+
+
+SCALES = torch.tensor([1.0, -2.0, 0.5])
 
 
 def places(x: torch.Tensor, extent: int) -> torch.Tensor:
@@ -150,6 +154,10 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
         ),
         PAIR,
     ),
+    "constants": (
+        lambda x: torch.max(torch.tensor(0.0), x) * torch.tensor(2) + x[:, [2, 0]].sum(1, keepdim=True) * SCALES,
+        {"x": ("M", 3)},
+    ),
     "chain": (lambda x: reduce(lambda made, _: made * torch.tanh(made + made.mean()), range(12), x), MN),
 }
 SIZES = (
@@ -216,6 +224,19 @@ def test_an_operation_without_a_loop_is_named() -> None:
     sizes = SymbolicSizes(("N",))
     graphs = trace(lambda given: torch.logcumsumexp(given["x"], 0), {"x": ((1009,), (1112,))}, sizes)
     with pytest.raises(NotGeneral, match=r"aten\.logcumsumexp has no naive loop yet"):
+        to_graph(*graphs, sizes)
+
+
+def test_many_constants_are_refused() -> None:
+    sizes, many = SymbolicSizes(("N",)), torch.rand(100)
+    with pytest.raises(NotGeneral, match="a tensor of 100 constants has no naive loop yet"):
+        to_graph(*trace(lambda given: given["x"] * many, {"x": ((1009, 100), (1112, 100))}, sizes), sizes)
+
+
+def test_constants_that_follow_from_sizes_in_no_known_way_are_refused() -> None:
+    sizes = SymbolicSizes(("N",))
+    graphs = trace(lambda given: given["x"] * torch.tensor(math.sin(len(given["x"]))), {"x": ((1009,), (1112,))}, sizes)
+    with pytest.raises(NotGeneral, match="in a way that is not known here"):
         to_graph(*graphs, sizes)
 
 
