@@ -17,6 +17,15 @@ def looked_up(graph: OperationGraph, sizes: SymbolicSizes, source: Node, indices
     return graph.node("index", (source, *aligned), attrs=attrs, shape=shape, kind=source.kind)
 
 
+def in_steps(graph: OperationGraph, sizes: SymbolicSizes, source: Node, dim: int, steps: tuple[int, int, int]) -> Node:
+    """Return elements in steps along one dimension, given the first place, the step and the number of elements."""
+    first, step, count = steps
+    if sizes.depends(first):
+        raise NotGeneral("steps that begin at a place counted from the end have no naive loop yet")
+    places = graph.node("iota", (), attrs=(first, step), shape=(count,), kind="int64_t")
+    return looked_up(graph, sizes, source, [*[None] * (dim % len(source.shape)), places])
+
+
 def stored(
     graph: OperationGraph, sizes: SymbolicSizes, base: Node, indices: Sequence[Node | None], values: Node, *, add: bool
 ) -> Node:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from evokernel.scaffold.constant_tensors import constant_tensor
-from evokernel.scaffold.index_operations import gathered, looked_up, scattered, stored
+from evokernel.scaffold.index_operations import gathered, in_steps, looked_up, scattered, stored
 from evokernel.scaffold.operation_graph import INTEGERS, TRANSCENDENTAL, Kind, Node, OperationGraph
 from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
 from evokernel.scaffold.window_operations import average_pooling, convolution, max_pooling
@@ -103,6 +103,8 @@ class OperationConverter:
             return self._numbers[item]
         if math.isinf(item):
             return "INFINITY" if item > 0 else "-INFINITY"
+        if math.isnan(item):
+            return "NAN"
         self.exact = self.exact and float(item).is_integer()
         return f"{float(item)!r}f"
 
@@ -144,11 +146,11 @@ class OperationConverter:
     def _slice(self, node: Any) -> Node:
         given: list[Any] = [*node.args, *(None, 0, 0, None, 1)[len(node.args) :]]
         dim, start, step = given[1], given[2] or 0, given[4]
-        if step != 1:
-            raise NotGeneral("a slice with a step has no naive loop yet")
         source = self.value(node.args[0])
-        dim = dim % len(source.shape)
-        return self._view("slice", node, dim, self._sizes.place(source.shape[dim], start))
+        start = self._sizes.place(source.shape[dim], start)
+        if step != 1:
+            return in_steps(self._graph, self._sizes, source, dim, (start, step, _shapes(node)[0][dim]))
+        return self._view("slice", node, dim % len(source.shape), start)
 
     def _select(self, node: Any) -> Node:
         source, dim, place = self.value(node.args[0]), node.args[1], node.args[2]

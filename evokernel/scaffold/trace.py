@@ -179,7 +179,8 @@ _FREE = frozenset(
 def _graph(call: Call, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, torch.dtype]) -> list[Any]:
     names = list(shapes)
     table: dict[Any, Any] = {op: rule for op, rule in decomposition_table.items() if op not in _WHOLE}
-    table |= DECOMPOSITIONS | INDEX_RULES | {_aten.copy.default: _copied}
+    table |= {op: rule for op, rule in DECOMPOSITIONS.items() if op not in _WHOLE}
+    table |= INDEX_RULES | {_aten.copy.default: _copied}
     table[_aten._safe_softmax.default] = lambda x, dim, dtype=None: torch.softmax(x, dim)
     table[_aten.as_strided.default] = _another_shape
 
@@ -245,7 +246,7 @@ def _size_numbers(first: Any, second: Any, sizes: SymbolicSizes) -> dict[float, 
             if len(given) != len(given_2):
                 raise NotGeneral("the reference computes differently at different sizes")
         for a, b in zip(given, given_2, strict=True):
-            if a != b and a not in found:
+            if a != b and not math.isnan(a) and a not in found:
                 found[a] = _rule(a, b, sizes)
     return found
 
@@ -326,5 +327,21 @@ def _roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> t
     return x
 
 
-INDEX_RULES = {_aten.scatter.value: _scatter, _aten.roll.default: _roll}
+def _padded(x: torch.Tensor, pad: Sequence[int], value: float = 0) -> torch.Tensor:
+    """Return a tensor between tensors of one number, without what pads below 0 cut off."""
+    for place, count in enumerate(pad):
+        dim, before = x.ndim - 1 - place // 2, place % 2 == 0
+        if count < 0:
+            x = x.narrow(dim, -count if before else 0, x.shape[dim] + count)
+        elif count:
+            more = x.new_full((*x.shape[:dim], count, *x.shape[dim + 1 :]), value)
+            x = torch.cat((more, x) if before else (x, more), dim)
+    return x
+
+
+INDEX_RULES = {
+    _aten.scatter.value: _scatter,
+    _aten.roll.default: _roll,
+    _aten.constant_pad_nd.default: _padded,
+}
 """Decompositions for a trace of plain loops, which costs no more than a pass over the row."""

@@ -102,7 +102,11 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
     ),
     "volumes": (lambda x, y: functional.conv3d(x, y), {"x": ("B", 2, "N", 4, 5), "y": (3, 2, 1, 2, 3)}),
     "pooled": (
-        lambda x: (functional.avg_pool2d(x, 3, 2, 1), functional.max_pool2d(x, (2, 3), padding=(1, 0))),
+        lambda x: (
+            functional.avg_pool2d(x, 3, 2, 1),
+            functional.avg_pool2d(x, 7, 2, 3),
+            functional.max_pool2d(x, (2, 3), padding=(1, 0)),
+        ),
         {"x": ("B", "M", 8, 9)},
     ),
     "sorted": (lambda x: (x.sort(0)[0], x.topk(2, 1, largest=False)[0], x.median(1)[0]), MN),
@@ -123,6 +127,8 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
     "running": (lambda x: (x.cumsum(0), (x + 2).cumprod(-1), x.cumsum(1).exp(), (x > 0).cumsum(0).float()), MN),
     "running_back": (lambda x: (x.flip(1).cumsum(1).flip(1), x.reshape(-1).cumsum(0)), MN),
     "from_the_end": (lambda x: x[:, -1, None] * x[-2] + x[:, -3:].sum(1, keepdim=True), MN),
+    "padded": (lambda x: functional.pad(x, (1, 2, -1, 3), value=2.0) + functional.pad(x, (0, 3, 2, 0)).sum(), MN),
+    "in_steps": (lambda x: (x[:, ::2] * 2, x[1::3, :1].exp()), MN),
     "flat": (lambda x: x.flatten().exp().reshape(x.shape[1], -1), MN),
     "looked_up": (
         lambda x, y: (
