@@ -7,6 +7,7 @@ from math import prod
 from evokernel.scaffold.expression_text import ATOM, ExpressionText, combine, wrapped
 from evokernel.scaffold.index_arithmetic import (
     Index,
+    indexed,
     loop_extents,
     loop_index,
     reduced_shape,
@@ -16,13 +17,28 @@ from evokernel.scaffold.index_arithmetic import (
     value_of,
     window_place,
 )
-from evokernel.scaffold.operation_graph import REDUCTIONS, SCANS, VIEWS, Node, in_order
+from evokernel.scaffold.operation_graph import KEPT, REDUCTIONS, SCANS, STORES, VIEWS, Node, in_order
 from evokernel.scaffold.sizes import SymbolicSizes
 
 _LOOPS = ("i", "j", "k", "l", "m", "n", "p", "q", "u", "v")
-_STARTS = {"sum": "0.0f", "matmul": "0.0f", "prod": "1.0f", "amax": "-INFINITY", "amin": "INFINITY"}
-_WHOLE_STARTS = {"sum": "0", "matmul": "0", "prod": "1", "amax": "INT64_MIN", "amin": "INT64_MAX"}
-_TOTALS = {"sum": "sum", "matmul": "acc", "prod": "product", "amax": "top", "amin": "low"}
+_STARTS = {
+    **dict.fromkeys(("sum", "matmul", "cumsum"), ("0.0f", "0")),
+    **dict.fromkeys(("prod", "cumprod"), ("1.0f", "1")),
+    **dict.fromkeys(("amax", "argmax"), ("-INFINITY", "INT64_MIN")),
+    **dict.fromkeys(("amin", "argmin"), ("INFINITY", "INT64_MAX")),
+}
+"""First value of a total: a float, and an integer."""
+_TOTALS = {
+    "sum": "sum",
+    "matmul": "acc",
+    "prod": "product",
+    "amax": "top",
+    "amin": "low",
+    "argmax": "top",
+    "argmin": "low",
+    "cumsum": "sum",
+    "cumprod": "product",
+}
 
 
 class CppWriter:
@@ -51,7 +67,9 @@ class CppWriter:
         self._used = {*arguments, *taken}
         self._loops = [name for name in (*_LOOPS, *(f"i{n}" for n in range(9))) if name not in self._used]
         self._used.update(self._loops)
-        self._totals = {op: self._fresh(name) for op, name in _TOTALS.items()}
+        names = {name: self._fresh(name) for name in dict.fromkeys([*_TOTALS.values(), "value", "place"])}
+        self._totals = {op: names[name] for op, name in _TOTALS.items()}
+        self._value, self._place = names["value"], names["place"]
         self._outputs = {name: self._as_it_lies(node) for name, node in outputs.items()}
         self._kept: dict[Node, str] = {}
 
@@ -79,47 +97,97 @@ class CppWriter:
 
     def _nest(self, node: Node, buffer: str) -> list[str]:
         """Return the loops over the elements of a value; a kept value or a view is copied."""
+        if node.op in SCANS and node not in self._kept:
+            return self._scan(node, buffer)
+        if node.op in STORES and node not in self._kept:
+            return self._stores(node, buffer)
+        if node.op == "table" and node not in self._kept:
+            return [f"{buffer}[{place}] = {self._text(each, ()).text};" for place, each in enumerate(node.args)]
+        if node in self._kept or node.op not in REDUCTIONS:
+            return self._copied(node, buffer)
         extents = loop_extents(node.shape, self._sizes)
         outer = self._loops[: len(extents)]
         index = loop_index(node.shape, outer, self._sizes)
         place = f"{buffer}[{subscript(node.shape, index, self._sizes)}]"
-        if node.op in SCANS and node not in self._kept:
-            return self._scan(node, place, index)
-        if node in self._kept or node.op not in REDUCTIONS:
-            return self._around(outer, extents, [f"{place} = {self._text(node, index).text};"])
         total, reduced = self._totals[node.op], loop_extents(reduced_shape(node), self._sizes)
         inner = self._loops[len(outer) : len(outer) + len(reduced)]
         across = loop_index(reduced_shape(node), inner, self._sizes)
-        whole = node.kind != "float"
-        step = _accumulate(node.op, total, [self._text(*use) for use in summands(node, index, across)], whole=whole)
-        start = _WHOLE_STARTS[node.op] if whole else _STARTS[node.op]
-        kind = "int64_t" if whole else "float"
-        if not whole and self._wide_sums and node.op not in ("amax", "amin"):
-            kind, start = "double", start.removesuffix("f")
+        kind, start = self._start(node)
+        texts = [self._text(*use) for use in summands(node, index, across)]
+        if node.op in ("argmax", "argmin"):
+            found, begin = self._place, [f"int64_t {self._place} = 0;"]
+            here = value_of(across[0], self._sizes) if across else "0"
+            step = [
+                f"const {kind} {self._value} = {texts[0].text};",
+                f"if ({_before(node, self._value, total)}) {{",
+                f"    {total} = {self._value};",
+                f"    {found} = {here};",
+                "}",
+            ]
+        else:
+            found, begin = total, []
+            step = [_accumulate(node.op, total, texts, whole=node.kind != "float")]
         lines = [
             f"{kind} {total} = {start};",
-            *self._around(inner, reduced, [step]),
-            f"{place} = {total};",
+            *begin,
+            *self._around(inner, reduced, step),
+            f"{place} = {found};",
         ]
-        return self._around(outer, extents, lines) if outer else ["{", *("    " + line for line in lines), "}"]
+        return self._enclosed(outer, extents, lines)
 
-    def _scan(self, node: Node, place: str, index: Index) -> list[str]:
-        """Return the loops of a scan, the one over its dimension innermost."""
-        dim, extents = node.attrs[0], loop_extents(node.shape, self._sizes)
-        assert isinstance(dim, int)
-        begin = len(loop_extents(node.shape[:dim], self._sizes))
-        end = begin + len(loop_extents(node.shape[dim : dim + 1], self._sizes))
-        names, op = self._loops[: len(extents)], "sum" if node.op == "cumsum" else "prod"
-        total, whole = self._totals[op], node.kind != "float"
-        kind, start = ("int64_t", _WHOLE_STARTS[op]) if whole else ("float", _STARTS[op])
-        if not whole and self._wide_sums:
-            kind, start = "double", start.removesuffix("f")
-        step = _accumulate(op, total, [self._text(node.args[0], index)], whole=whole)
-        inner = self._around(names[begin:end], extents[begin:end], [step, f"{place} = {total};"])
-        outer = [*range(begin), *range(end, len(extents))]
-        lines = [f"{kind} {total} = {start};", *inner]
-        around = self._around([names[at] for at in outer], [extents[at] for at in outer], lines)
-        return around if outer else ["{", *("    " + line for line in lines), "}"]
+    def _scan(self, node: Node, buffer: str) -> list[str]:
+        """Return the loops of a running sum or product; those along it are the inner ones."""
+        along = node.attrs[0]
+        assert isinstance(along, int)
+        shape = (*node.shape[:along], *node.shape[along + 1 :], node.shape[along])
+        outer, inner = loop_extents(shape[:-1], self._sizes), loop_extents(shape[-1:], self._sizes)
+        variables, count = self._loops[: len(outer) + len(inner)], len(outer)
+        *others, last = loop_index(shape, variables, self._sizes)
+        index = (*others[:along], last, *others[along:])
+        total, (kind, start) = self._totals[node.op], self._start(node)
+        step = [
+            _accumulate(node.op, total, [self._text(node.args[0], index)], whole=node.kind != "float"),
+            f"{buffer}[{subscript(node.shape, index, self._sizes)}] = {total};",
+        ]
+        lines = [f"{kind} {total} = {start};", *self._around(variables[count:], inner, step)]
+        return self._enclosed(variables[:count], outer, lines)
+
+    def _stores(self, node: Node, buffer: str) -> list[str]:
+        """Return the loops that copy what is there before, and those over the values that are stored."""
+        base, values, *indices = node.args
+        extents = loop_extents(values.shape, self._sizes)
+        variables = self._loops[: len(extents)]
+        index = loop_index(values.shape, variables, self._sizes)
+        place = f"{buffer}[{subscript(node.shape, self._named(node, indices, index), self._sizes)}]"
+        op, text = node.op.removeprefix("index_"), self._text(values, index)
+        step = f"{place} = {text.text};" if op == "put" else _accumulate(op, place, [text], whole=node.kind != "float")
+        return [*self._copied(base, buffer), *self._around(variables, extents, [step])]
+
+    def _copied(self, node: Node, buffer: str) -> list[str]:
+        """Return the loops that write each element."""
+        extents = loop_extents(node.shape, self._sizes)
+        index = loop_index(node.shape, self._loops[: len(extents)], self._sizes)
+        place = f"{buffer}[{subscript(node.shape, index, self._sizes)}]"
+        return self._around(self._loops[: len(extents)], extents, [f"{place} = {self._text(node, index).text};"])
+
+    def _named(self, node: Node, indices: Sequence[Node], index: Index) -> Index:
+        """Return the index into the first argument that the indices name."""
+        first = node.attrs[1]
+        assert isinstance(first, int)
+        here = index[first : first + len(indices[0].shape)]
+        return indexed(node, index, [wrapped(self._text(each, here), ATOM) for each in indices], self._sizes)
+
+    def _start(self, node: Node) -> tuple[str, str]:
+        """Return the type of a total and its first value."""
+        start, whole = _STARTS[node.op]
+        if node.args[0].kind != "float":
+            return "int64_t", whole
+        wide = self._wide_sums and not start.endswith("INFINITY")
+        return ("double", start.removesuffix("f")) if wide else ("float", start)
+
+    def _enclosed(self, variables: Sequence[str], extents: Sequence[int], lines: list[str]) -> list[str]:
+        """Return lines inside loops, or braces where there are none."""
+        return self._around(variables, extents, lines) if variables else ["{", *("    " + line for line in lines), "}"]
 
     def _around(self, variables: Sequence[str], extents: Sequence[int], lines: list[str]) -> list[str]:
         """Return lines inside loops."""
@@ -134,27 +202,15 @@ class CppWriter:
         if node in self._kept or node.op == "input":
             buffer = self._kept.get(node) or self._buffers[str(node.attrs[0])]
             return ExpressionText(f"{buffer}[{subscript(node.shape, index, self._sizes)}]", ATOM)
+        if node.op == "index":
+            return self._text(node.args[0], self._named(node, node.args[1:], index))
         if node.op == "number":
-            text = str(node.attrs[0])
-            return ExpressionText(text, 8 if text.startswith("-") else 6 if " / " in text else ATOM)
+            return _number(str(node.attrs[0]))
         if node.op == "iota":
             return _iota(node, value_of(index[0], self._sizes))
         if node.op == "inside":
             return self._inside(node, index)
-        if node.op == "lookup":
-            return self._lookup(node, index)
         return combine(node, [self._text(arg, index if arg.shape else ()) for arg in node.args])
-
-    def _lookup(self, node: Node, index: Index) -> ExpressionText:
-        """Return the element of the first argument at places that the others hold."""
-        source, *others = node.args
-        kept, places = node.attrs[0], iter(others)
-        assert isinstance(kept, tuple)
-        looked_up = []
-        for axis, extent in zip(kept, source.shape, strict=True):
-            text = wrapped(self._text(next(places), index), ATOM) if axis < 0 else ""
-            looked_up.append(index[axis] if axis >= 0 else ((text, extent),) if extent > 1 else ())
-        return self._text(source, tuple(looked_up))
 
     def _inside(self, node: Node, index: Index) -> ExpressionText:
         """Return the condition that a place of a window lies in the input."""
@@ -176,19 +232,21 @@ class CppWriter:
 def kept_values(outputs: Iterable[Node]) -> list[Node]:
     """Return the values that get loops and a buffer of their own, arguments first.
 
-    These are reductions, outputs, and values that would be computed again for each use or each element.
+    These are reductions, scans, stores, tables, outputs, and values that would be computed again for each use or each
+    element.
     """
     order = in_order(outputs := tuple(outputs))
     uses, again = Counter(outputs), set[Node]()
     for node in reversed(order):
         for arg in node.args:
             uses[arg] += uses[node] if node.op in VIEWS else 1
-            if node.op == "matmul" or prod(node.shape) > prod(arg.shape) or (node.op in VIEWS and node in again):
+            wider = prod(node.shape) > prod(arg.shape) and node.op not in STORES
+            if node.op == "matmul" or wider or (node.op in VIEWS and node in again):
                 again.add(arg)
     return [
         node
         for node in order
-        if node.op in REDUCTIONS | SCANS or (node.pointwise and (node in outputs or node in again or uses[node] > 1))
+        if node.op in KEPT or (node.pointwise and (node in outputs or node in again or uses[node] > 1))
     ]
 
 
@@ -197,11 +255,25 @@ def _accumulate(op: str, total: str, texts: list[ExpressionText], *, whole: bool
         if whole:
             return f"{total} = std::{op[1:]}<int64_t>({total}, {texts[0].text});"
         return f"{total} = std::{'fmax' if op == 'amax' else 'fmin'}({total}, {texts[0].text});"
-    if op == "prod":
+    if op in ("prod", "cumprod"):
         return f"{total} *= {texts[0].text};"
     if op == "matmul":
         return f"{total} += {wrapped(texts[0], 6)} * {wrapped(texts[1], 7)};"
     return f"{total} += {texts[0].text};"
+
+
+def _before(node: Node, value: str, best: str) -> str:
+    """Return the condition that a value takes the place of the best one: the first NaN does, and nothing after it."""
+    beats = f"{value} {'>' if node.op == 'argmax' else '<'} {best}"
+    return beats if node.args[0].kind != "float" else f"{beats} || ({value} != {value} && {best} == {best})"
+
+
+def _number(text: str) -> ExpressionText:
+    """Return a number, which may be a size that is a sum or a product of others."""
+    outside = text.partition("(")[0] + text.rpartition(")")[2]
+    if " + " in outside or " - " in outside:
+        return ExpressionText(text, 5)
+    return ExpressionText(text, 6 if " / " in outside or " * " in outside else 8 if text.startswith("-") else ATOM)
 
 
 def _iota(node: Node, value: str) -> ExpressionText:

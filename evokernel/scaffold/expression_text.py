@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from evokernel.scaffold.operation_graph import NARROW, Node
+from evokernel.scaffold.operation_graph import INTEGERS, NARROW, Node
 
 ATOM = 9
 _UNARY = 8
@@ -24,7 +24,6 @@ _BINARY = {
 _AND = 2
 _BITWISE = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 _NAMES = {"abs": "fabs", "maximum": "fmax", "minimum": "fmin", "round": "nearbyint"}
-_WHOLE_NAMES = {"abs": "abs", "maximum": "max<int64_t>", "minimum": "min<int64_t>"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +56,6 @@ def _right(op: str, binds: int) -> int:
     return binds + 1 if op != "bitwise_or" else _AND + 1
 
 
-def _remainder(one: ExpressionText, other: ExpressionText, *, whole: bool) -> ExpressionText:
-    """Return the remainder with the sign of the divisor."""
-    by, text = wrapped(other, 7), wrapped(one, 6)
-    if whole:
-        return ExpressionText(f"({text} % {by} + {by}) % {by}", 6)
-    return ExpressionText(f"{wrapped(one, 5)} - std::floor({text} / {by}) * {by}", 5)
-
-
 def _combined(node: Node, args: list[ExpressionText]) -> ExpressionText:
     op = node.op
     if op in _BITWISE and node.kind != "bool":
@@ -80,13 +71,31 @@ def _combined(node: Node, args: list[ExpressionText]) -> ExpressionText:
         case "where":
             return ExpressionText(f"{wrapped(args[0], 1)} ? {wrapped(args[1], 1)} : {wrapped(args[2], 1)}", 0)
         case "relu":
-            return ExpressionText(f"std::fmax({args[0].text}, 0.0f)", ATOM)
+            return ExpressionText(f"{_function('maximum', node)}({args[0].text}, {_zero(node)})", ATOM)
         case "rsqrt" | "reciprocal":
             below = f"std::sqrt({args[0].text})" if op == "rsqrt" else wrapped(args[0], 7)
             return ExpressionText(f"1.0f / {below}", 6)
         case "remainder":
-            return _remainder(*args, whole=node.kind != "float")
+            return _remainder(*args, whole=node.kind in INTEGERS)
         case "cast":
             return ExpressionText(f"static_cast<{node.kind}>({args[0].text})", ATOM)
-    names = _NAMES if node.kind == "float" else _WHOLE_NAMES
-    return ExpressionText(f"std::{names.get(op, op)}({', '.join(arg.text for arg in args)})", ATOM)
+    return ExpressionText(f"{_function(op, node)}({', '.join(arg.text for arg in args)})", ATOM)
+
+
+def _remainder(one: ExpressionText, other: ExpressionText, *, whole: bool) -> ExpressionText:
+    """Return the remainder with the sign of the divisor."""
+    by, text = wrapped(other, 7), wrapped(one, 6)
+    if whole:
+        return ExpressionText(f"({text} % {by} + {by}) % {by}", 6)
+    return ExpressionText(f"{wrapped(one, 5)} - std::floor({text} / {by}) * {by}", 5)
+
+
+def _function(op: str, node: Node) -> str:
+    """Return the name of a function; integers stay integers."""
+    if node.kind in INTEGERS and op in ("maximum", "minimum", "abs"):
+        return "std::abs" if op == "abs" else f"std::{op[:3]}<int64_t>"
+    return f"std::{_NAMES.get(op, op)}"
+
+
+def _zero(node: Node) -> str:
+    return "0" if node.kind in INTEGERS else "0.0f"

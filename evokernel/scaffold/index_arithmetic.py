@@ -52,6 +52,17 @@ def resolve(node: Node, index: Index, sizes: SymbolicSizes) -> tuple[Node, Index
     return node, index
 
 
+def indexed(node: Node, index: Index, texts: Sequence[str], sizes: SymbolicSizes) -> Index:
+    """Return the index into the first argument of a lookup or a store, given what the indices are in C++."""
+    dims, named, found = node.attrs[0], iter(texts), list[Digits]()
+    assert isinstance(dims, tuple)
+    for dim, extent in zip(dims, node.args[0].shape, strict=True):
+        text = next(named) if dim < 0 else value_of(index[dim], sizes)
+        text = text if dim < 0 or text.isalnum() else f"({text})"
+        found.append(() if extent == 1 or text == "0" else ((text, extent),))
+    return tuple(found)
+
+
 def subscript(shape: Shape, index: Index, sizes: SymbolicSizes) -> str:
     """Return the C++ subscript of an element in a contiguous buffer."""
     terms: list[str] = []

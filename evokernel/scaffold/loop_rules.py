@@ -1,14 +1,11 @@
 """Operations in terms of simple ones for plain loops alone: each costs no more than a pass over what it reads."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import torch
 
 _aten = torch.ops.aten
-_NOWHERE = 1 << 62
-"""Larger than any place."""
 
 
 def _hits(x: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Tensor | None:
@@ -19,11 +16,6 @@ def _hits(x: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Tensor | None
         return None
     places = torch.arange(x.shape[dim], device=x.device)
     return index == places[(None,) * dim + (slice(None),) + (None,) * (x.ndim - dim - 1)]
-
-
-def _gather(x: torch.Tensor, dim: int, index: torch.Tensor, sparse_grad: bool = False) -> Any:
-    hits = _hits(x, dim, index)
-    return NotImplemented if hits is None else torch.where(hits, x, 0).sum(dim, keepdim=True)
 
 
 def _scatter(x: torch.Tensor, dim: int, index: torch.Tensor, value: float) -> Any:
@@ -43,19 +35,16 @@ def _roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> t
     return x
 
 
-def _extreme(name: str, x: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the largest or smallest elements along a dimension, and the first place of each."""
-    found: torch.Tensor = getattr(x, name)(dim, keepdim=True)
-    places = torch.arange(x.shape[dim], device=x.device)
-    place = places.reshape([-1 if axis == dim % x.ndim else 1 for axis in range(x.ndim)])
-    first = torch.where(x == found, place, torch.full((), _NOWHERE, device=x.device)).amin(dim, keepdim=True)
-    return (found, first) if keepdim else (found.squeeze(dim), first.squeeze(dim))
-
-
-def _place_of(name: str, x: torch.Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    if x.ndim == 0 or (dim is None and keepdim):
-        return NotImplemented
-    return _extreme(name, x.reshape(-1) if dim is None else x, 0 if dim is None else dim, keepdim)[1]
+def _padded(x: torch.Tensor, pad: Sequence[int], value: float = 0) -> torch.Tensor:
+    """Return a tensor between tensors of one number, without what pads below 0 cut off."""
+    for place, count in enumerate(pad):
+        dim, before = x.ndim - 1 - place // 2, place % 2 == 0
+        if count < 0:
+            x = x.narrow(dim, -count if before else 0, x.shape[dim] + count)
+        elif count:
+            more = x.new_full((*x.shape[:dim], count, *x.shape[dim + 1 :]), value)
+            x = torch.cat((more, x) if before else (x, more), dim)
+    return x
 
 
 def _distances(x: torch.Tensor, y: torch.Tensor, p: float = 2.0, mode: int | None = None) -> torch.Tensor:
@@ -69,13 +58,9 @@ def _distances(x: torch.Tensor, y: torch.Tensor, p: float = 2.0, mode: int | Non
 
 
 LOOP_RULES: dict[Any, Callable[..., Any]] = {
-    _aten.gather.default: _gather,
     _aten.scatter.value: _scatter,
     _aten.roll.default: _roll,
-    _aten.max.dim: partial(_extreme, "amax"),
-    _aten.min.dim: partial(_extreme, "amin"),
-    _aten.argmax.default: partial(_place_of, "amax"),
-    _aten.argmin.default: partial(_place_of, "amin"),
+    _aten.constant_pad_nd.default: _padded,
     _aten._euclidean_dist.default: _distances,
     _aten._cdist_forward.default: _distances,
 }

@@ -10,10 +10,12 @@ NARROW: frozenset[Kind] = frozenset({"int8_t", "uint8_t"})
 Shape = tuple[int, ...]
 Attribute = int | float | str | tuple[int, ...]
 
-VIEWS = frozenset({"broadcast", "transpose", "squeeze", "collapse", "split", "slice", "reverse", "window"})
-REDUCTIONS = frozenset({"sum", "amax", "amin", "prod", "matmul"})
+VIEWS = frozenset({"broadcast", "transpose", "squeeze", "collapse", "split", "slice", "reverse", "window", "index"})
+REDUCTIONS = frozenset({"sum", "amax", "amin", "argmax", "argmin", "prod", "matmul"})
 SCANS = frozenset({"cumsum", "cumprod"})
-"""Operations that leave the total so far at each place of a dimension."""
+STORES = frozenset({"index_put", "index_sum", "index_prod", "index_amax", "index_amin"})
+KEPT = REDUCTIONS | SCANS | STORES | {"table"}
+"""Values that need loops or statements of their own."""
 LEAVES = frozenset({"input", "number", "iota", "inside"})
 TRANSCENDENTAL = frozenset({
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "sinh", "cosh", "sin", "cos", "tan", "asin",
@@ -28,14 +30,18 @@ class Node:
     `attrs` by operation: input (name,), number (C++ text,), iota (start, step), broadcast (dims of the argument in
     the result), transpose (permutation), squeeze (dims,), collapse (first, last), split (dim,), slice (dim, start,
     below 0 where the result begins earlier), reverse (dims,), window (dim, stride, dilation, padding, transposed),
-    inside (the last four, extent), reductions (dims,), scans (dim,), lookup (for each dimension of the first argument
-    its place in the result, or -1 where the next of the other arguments, which hold places, is looked up).
+    inside (the last four, extent), reductions (dims,), scans (dim,), index and
+    stores (for each dimension of the first argument that of the result, or of the values, that indexes it, -1 for the
+    next index; place of the dimensions of indices there).
     """
 
     op: str
     """Name of the operation that makes it."""
     args: tuple["Node", ...]
-    """Operands; those of `matmul` have shapes [..., M, K] and [..., K, N]."""
+    """Operands; those of `matmul` have shapes [..., M, K] and [..., K, N], those of `table` are its elements.
+
+    Stores have what is there before, the values and the indices; `index` has no values.
+    """
     attrs: tuple[Attribute, ...]
     """Attributes of the operation, as listed above."""
     shape: Shape
@@ -45,7 +51,7 @@ class Node:
     @property
     def pointwise(self) -> bool:
         """True where each element is made from the same element of the arguments."""
-        return self.op not in VIEWS | REDUCTIONS | SCANS | LEAVES
+        return self.op not in VIEWS | KEPT | LEAVES
 
 
 class OperationGraph:
@@ -76,7 +82,8 @@ class OperationGraph:
         """Return a reduction; the reduced dimensions are dropped."""
         dims = tuple(sorted(dim % len(arg.shape) for dim in dims)) if arg.shape else ()
         shape = tuple(extent for dim, extent in enumerate(arg.shape) if dim not in dims)
-        return self.node(op, (arg,), attrs=(dims,), shape=shape, kind=arg.kind)
+        kind = "int64_t" if op.startswith("arg") else arg.kind
+        return self.node(op, (arg,), attrs=(dims,), shape=shape, kind=kind)
 
     def broadcast(self, arg: Node, shape: Shape, dims: tuple[int, ...]) -> Node:
         """Return a view with more, or longer, dimensions; dimension n of the argument is `dims[n]` of the result."""

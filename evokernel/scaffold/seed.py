@@ -201,7 +201,9 @@ def write_seed(traced: Traced, signature: Signature, *, wide_sums: bool = False)
     if any(tensor.dtype == "float64" for tensor in signature.tensors):
         body = re.sub(r"(?<=[\d.])f\b", "", re.sub(r"\bfloat\b", "double", body))
     headers = ["algorithm"] * bool(re.search(r"std::(max|min|copy)\b", body))
-    headers += ["cmath"] * ("std::" in body.replace("std::vector", "") or "INFINITY" in body) + ["cstdint"]
+    headers += ["cmath"] * (
+        "std::" in body.replace("std::vector", "") or re.search(r"INFINITY|NAN", body) is not None
+    ) + ["cstdint"]
     headers += ["vector"] * ("std::vector" in body)
     includes = "".join(f"#include <{name}>\n" for name in headers)
     return f"{includes}\n{entry_signature(signature)} {{\n{body}\n}}\n"

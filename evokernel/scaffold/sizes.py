@@ -89,6 +89,16 @@ class SymbolicSizes:
                 )
         self._known[first] = second
 
+    def place(self, size: int, place: int) -> int:
+        """Return a place in a size of the first trace, counted from its end where it is below 0.
+
+        Raises:
+            NotGeneralSize: it is far from the end.
+        """
+        if place < 0 and size in self._known:
+            self.learn(size + place, self._known[size] + place)
+        return size + place if place < 0 else place
+
     def _sum(self, first: int, second: int) -> Quotient | None:
         """Return a size plus a small number that gives both."""
         for offset in range(-_OFFSET, _OFFSET + 1):

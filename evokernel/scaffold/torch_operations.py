@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 
-from evokernel.scaffold.index_operations import gathered, looked_up
+from evokernel.scaffold.constant_tensors import constant_tensor
+from evokernel.scaffold.index_operations import gathered, in_steps, looked_up, scattered, stored
 from evokernel.scaffold.operation_graph import INTEGERS, TRANSCENDENTAL, Kind, Node, OperationGraph
 from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
-from evokernel.scaffold.window_operations import WindowAxis, averaged, convolution, each_axis, pooling
+from evokernel.scaffold.window_operations import average_pooling, convolution, max_pooling
 
 _KINDS: dict[Any, Kind] = {
     torch.float32: "float",
@@ -26,9 +27,7 @@ _FUNCTIONS = TRANSCENDENTAL | {
     "abs", "atan2", "ceil", "floor", "fmod", "maximum", "minimum", "reciprocal", "remainder", "round", "trunc"
 }  # fmt: skip
 _LOGIC = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"})
-_INTEGER_SAFE = (
-    frozenset({"add", "sub", "mul", "neg", "relu", "maximum", "minimum", "abs", "where", "remainder"}) | _LOGIC
-)
+_INTEGER_SAFE = frozenset({"add", "sub", "mul", "neg", "relu", "maximum", "minimum", "abs", "where"}) | _LOGIC
 
 
 class OperationConverter:
@@ -65,12 +64,12 @@ class OperationConverter:
             self._values[node] = self._graph.node("input", (), attrs=(name,), shape=shape, kind=self._kind(node))
             return
         if node.op == "get_attr":
-            self._values[node] = self._constant(node)
+            self._values[node] = constant_tensor(self._graph, node, self._kind(node), self._constant)
             return
         if node.target is operator.getitem and node.args[0] in self._parts:
             parts = self._parts[node.args[0]]
             if node.args[1] >= len(parts):
-                raise NotGeneral("the places of the largest elements have no naive loop yet")
+                raise NotGeneral("the places of the largest elements of windows have no naive loop yet")
             self._values[node] = parts[node.args[1]]
             return
         library, _, name = str(node.target).partition(".")
@@ -80,6 +79,9 @@ class OperationConverter:
             return
         if name.startswith("max_pool"):
             self._parts[node] = self._max_pool(node)
+            return
+        if str(node.target) in ("aten.max.dim", "aten.min.dim"):
+            self._parts[node] = [self._extreme(node, f"{kind}{name}") for kind in ("a", "arg")]
             return
         made = self._pointwise(name, node) if library in ("prims", "aten") else None
         if made is None:
@@ -99,11 +101,10 @@ class OperationConverter:
         if item in self._numbers:
             self.exact = False
             return self._numbers[item]
-        if math.isnan(item):
-            self.exact = False
-            return "NAN"
         if math.isinf(item):
             return "INFINITY" if item > 0 else "-INFINITY"
+        if math.isnan(item):
+            return "NAN"
         self.exact = self.exact and float(item).is_integer()
         return f"{float(item)!r}f"
 
@@ -111,7 +112,8 @@ class OperationConverter:
         if name not in _ARITHMETIC | _FUNCTIONS | _LOGIC | {"relu", "where"} or node.kwargs:
             return None
         kind = self._kind(node)
-        args = [self._operand(item, node.args) for item in node.args]
+        beside = node.args[1:] if name == "where" else node.args
+        args = [self._operand(item, beside) for item in node.args]
         if name == "div" and kind in INTEGERS:
             raise NotGeneral("the division of integers has no naive loop yet")
         self.exact = self.exact and name in _INTEGER_SAFE
@@ -131,11 +133,9 @@ class OperationConverter:
     def _broadcast(self, node: Any) -> Node:
         return self._view("broadcast", node, tuple(node.args[2]))
 
-    def _transpose(self, node: Any) -> Node:
-        return self._view("transpose", node, tuple(node.args[1]))
-
-    def _squeeze(self, node: Any) -> Node:
-        return self._view("squeeze", node, tuple(node.args[1]))
+    def _by_dims(self, node: Any) -> Node:
+        name = str(node.target).split(".")[1]
+        return self._view("reverse" if name == "rev" else name, node, tuple(node.args[1]))
 
     def _collapse(self, node: Any) -> Node:
         return self._view("collapse", node, *node.args[1:]) if node.args[1] != node.args[2] else self._unchanged(node)
@@ -146,19 +146,15 @@ class OperationConverter:
     def _slice(self, node: Any) -> Node:
         given: list[Any] = [*node.args, *(None, 0, 0, None, 1)[len(node.args) :]]
         dim, start, step = given[1], given[2] or 0, given[4]
-        if step != 1:
-            raise NotGeneral("a slice with a step has no naive loop yet")
         source = self.value(node.args[0])
-        dim = dim % len(source.shape)
-        start += source.shape[dim] if start < 0 else 0
-        return self._view("slice", node, dim, start)
-
-    def _reverse(self, node: Any) -> Node:
-        return self._view("reverse", node, tuple(node.args[1]))
+        start = self._sizes.place(source.shape[dim], start)
+        if step != 1:
+            return in_steps(self._graph, self._sizes, source, dim, (start, step, _shapes(node)[0][dim]))
+        return self._view("slice", node, dim % len(source.shape), start)
 
     def _select(self, node: Any) -> Node:
         source, dim, place = self.value(node.args[0]), node.args[1], node.args[2]
-        return self._element(source, dim % len(source.shape), place % source.shape[dim])
+        return self._element(source, dim % len(source.shape), self._sizes.place(source.shape[dim], place))
 
     def _parts_of(self, name: str, node: Any) -> list[Node]:
         """Return the values of an operation that splits a tensor along one dimension."""
@@ -207,48 +203,22 @@ class OperationConverter:
 
     def _cast(self, node: Any) -> Node:
         source, kind = self.value(node.args[0]), self._kind(node)
+        if source.op == "number" and kind == "float" and str(source.attrs[0]).isdecimal():
+            return self._graph.number(f"{source.attrs[0]}.0f")
         return self._graph.node("cast", (source,), shape=source.shape, kind=kind)
 
     def _full(self, node: Any) -> Node:
+        """Return equal elements: zeros for an empty tensor, which is used for its shape only, or filled."""
         name = str(node.target)
-        position = 0 if "scalar_tensor" in name else 1
-        made = self._number(node.args[position], self._kind(node))
-        return self._graph.broadcast(made, tuple(node.meta["val"].shape), ())
+        item = 0 if "empty" in name else node.args[0 if "scalar_tensor" in name else 1]
+        return self._graph.broadcast(self._constant(item, self._kind(node)), _shapes(node)[0], ())
 
-    def _empty(self, node: Any) -> Node:
-        """Return zeros: an empty tensor is used for its shape only, or filled."""
-        kind = self._kind(node)
-        text = {"float": "0.0f", "bool": "false"}.get(kind, "0")
-        return self._graph.broadcast(self._graph.number(text, kind), tuple(node.meta["val"].shape), ())
-
-    def _constant(self, node: Any) -> Node:
-        """Return a tensor that the reference makes of numbers."""
-        tensor, kind = constant_of(node), self._kind(node)
-        if tensor.numel() == 0 or bool((tensor != tensor.reshape(-1)[0]).any()):
-            raise NotGeneral("a tensor of several numbers in the reference has no naive loop yet")
-        return self._graph.broadcast(self._number(tensor.reshape(-1)[0].item(), kind), tuple(tensor.shape), ())
-
-    def _number(self, item: Any, kind: Kind) -> Node:
-        text = (
-            self._literal(item) if kind == "float" else str(int(item)) if kind in INTEGERS else str(bool(item)).lower()
-        )
-        return self._graph.number(text, kind)
-
-    def _index(self, node: Any) -> Node:
-        places = {dim: self.value(item) for dim, item in enumerate(node.args[1]) if item is not None}
-        return looked_up(self._graph, self.value(node.args[0]), places, tuple(node.meta["val"].shape))
-
-    def _gather(self, node: Any) -> Node:
-        return gathered(self._graph, self.value(node.args[0]), node.args[1], self.value(node.args[2]))
-
-    def _scan(self, node: Any) -> Node:
-        source, kind = self.value(node.args[0]), self._kind(node)
-        name = str(node.target).split(".")[1]
-        if not source.shape or source.kind == "bool" or node.kwargs:
-            raise NotGeneral(f"{name} of {node.args[0].meta['val'].dtype} has no naive loop yet")
-        self.exact = self.exact and name != "cumprod"
-        dim = node.args[1] % len(source.shape)
-        return self._graph.node(name, (source,), attrs=(dim,), shape=source.shape, kind=kind)
+    def _constant(self, item: Any, kind: Kind) -> Node:
+        if kind == "float":
+            return self._graph.number(self._literal(item))
+        if kind == "bool":
+            return self._graph.number(str(bool(item)).lower(), kind)
+        return self._graph.number(self._sizes.text(item) if item in self._numbers else str(int(item)), kind)
 
     def _iota(self, node: Any) -> Node:
         start, step = node.kwargs["start"], node.kwargs["step"]
@@ -260,6 +230,32 @@ class OperationConverter:
             raise NotGeneral(f"{name} over {node.meta['val'].dtype} has no naive loop yet")
         self.exact = self.exact and name != "prod"
         return self._graph.reduce(name, self.value(node.args[0]), tuple(node.args[1]))
+
+    def _extreme(self, node: Any, op: str = "") -> Node:
+        """Return the largest or smallest elements, or the places of the first of them."""
+        given: list[Any] = [*node.args[1:], *(None, False)[len(node.args) - 1 :]]
+        dim, keep = given
+        source, shape = self.value(node.args[0]), _shapes(node)[0]
+        name = str(node.target).split(".")[1]
+        op = op or (name if name.startswith("arg") else f"a{name}")
+        if source.kind == "bool":
+            raise NotGeneral(f"{op} over torch.bool has no naive loop yet")
+        if dim is None and len(source.shape) > 1:
+            ends, whole = (0, len(source.shape) - 1), (math.prod(source.shape),)
+            source = self._graph.node("collapse", (source,), attrs=ends, shape=whole, kind=source.kind)
+        made = self._graph.reduce(op, source, (dim or 0,))
+        kept = [place for place in range(len(shape)) if not keep or place != dim % len(shape)] if made.shape else []
+        return self._graph.broadcast(made, shape, tuple(kept))
+
+    def _scan(self, node: Any) -> Node:
+        """Return running sums or products along one dimension."""
+        name, (source, dim) = str(node.target).split(".")[1], node.args
+        self.exact = self.exact and name != "cumprod"
+        kind, made = self._kind(node), self.value(source)
+        made = self._graph.node("cast", (made,), shape=made.shape, kind=kind)
+        if not made.shape:
+            return made
+        return self._graph.node(name, (made,), attrs=(dim % len(made.shape),), shape=made.shape, kind=kind)
 
     def _var(self, node: Any) -> Node:
         """Return the variance in two passes: the mean, then the mean square of the deviations."""
@@ -296,54 +292,58 @@ class OperationConverter:
         name = str(node.target).split(".")[1]
         bounds: list[Any] = [*node.args[1:], None, None]
         low, high = (None, bounds[0]) if name == "clamp_max" else bounds[:2]
-        made, kind = self.value(node.args[0]), self._kind(node)
+        made = self.value(node.args[0])
         if low is not None:
-            made = self._graph.pointwise("maximum", made, self._operand(low, node.args), kind=kind)
-        if high is not None:
-            made = self._graph.pointwise("minimum", made, self._operand(high, node.args), kind=kind)
-        return made
+            made = self._graph.pointwise("maximum", made, self._operand(low, node.args), kind=made.kind)
+        if high is None:
+            return made
+        return self._graph.pointwise("minimum", made, self._operand(high, node.args), kind=made.kind)
+
+    def _index(self, node: Any) -> Node:
+        source, indices = node.args
+        return looked_up(self._graph, self._sizes, self.value(source), self._given(indices))
+
+    def _index_put(self, node: Any) -> Node:
+        base, indices, values, add = (*node.args, False)[:4]
+        given = self._given(indices)
+        return stored(self._graph, self._sizes, self.value(base), given, self.value(values), add=add)
+
+    def _given(self, items: Any) -> list[Node | None]:
+        return [None if item is None else self.value(item) for item in items]
+
+    def _gather(self, node: Any) -> Node:
+        source, dim, index = node.args[:3]
+        return gathered(self._graph, self.value(source), dim, self.value(index))
+
+    def _scatter(self, node: Any) -> Node:
+        base, dim, index, values, *how = node.args
+        if node.kwargs.get("include_self") is False or how[1:] == [False]:
+            raise NotGeneral("a scatter that leaves out what was there has no naive loop yet")
+        reduction = how[0] if how else "sum" if "scatter_add" in str(node.target) else ""
+        source = self.value(base)
+        into = self._constant(values, source.kind) if isinstance(values, (int, float)) else self.value(values)
+        return scattered(self._graph, source, dim, self.value(index), into, how=reduction)
 
     def _convolution(self, node: Any) -> Node:
-        given = [None if item is None else self.value(item) for item in node.args[:3]]
-        return convolution(self._graph, given, node.args[3:], tuple(node.meta["val"].shape))
+        return convolution(self._graph, self._given(node.args[:3]), node.args[3:], tuple(node.meta["val"].shape))
 
     def _average_pool(self, node: Any) -> Node:
-        given: list[Any] = [*node.args[1:], *([], 0, False, True, None)[len(node.args) - 2 :]]
-        size, stride, padding, ceil, padded, divisor = given
-        out, taps = tuple(node.meta["val"].shape), _numbers(node, size)
-        axes = self._window_axes([taps, stride or taps, padding or [0], [1]], ceil=ceil)
-        if divisor or (not padded and any(axis.padding for axis in axes)):
-            raise NotGeneral("an average that leaves out the padding has no naive loop yet")
         self.exact = False
-        return averaged(self._graph, pooling(self._graph, self.value(node.args[0]), axes, taps, out, op="sum"), taps)
+        return average_pooling(
+            self._graph, self.value(node.args[0]), node.args[1:], _shapes(node)[0], count=_axes(node)
+        )
 
     def _max_pool(self, node: Any) -> list[Node]:
-        given: list[Any] = [*node.args[1:], *([], [0], [1], False)[len(node.args) - 2 :]]
-        size, stride, padding, dilation, ceil = given
-        out, taps = tuple(node.meta["val"][0].shape), _numbers(node, size)
-        axes = self._window_axes([taps, stride or taps, padding or [0], dilation or [1]], ceil=ceil)
-        return [pooling(self._graph, self.value(node.args[0]), axes, taps, out, op="amax")]
-
-    def _window_axes(self, numbers: Any, *, ceil: bool) -> list[WindowAxis]:
-        if ceil:
-            raise NotGeneral("pooling with ceil_mode has no naive loop yet")
-        count = len(numbers[0])
-        _, strides, paddings, dilations = (each_axis(values, count) for values in numbers)
-        return [WindowAxis(*each) for each in zip(strides, dilations, paddings, strict=True)]
+        return [max_pooling(self._graph, self.value(node.args[0]), node.args[1:], _shapes(node)[0], count=_axes(node))]
 
 
-def constant_of(node: Any) -> torch.Tensor:
-    """Return the tensor of numbers that a traced node stands for."""
-    found = getattr(node.graph.owning_module, node.target)
-    known: torch.Tensor | None = getattr(found, "constant", found)  # a stand-in without data knows small ones
-    if known is None:
-        raise NotGeneral("a tensor that is neither an input nor a parameter has no naive loop yet")
-    return known
+def _shapes(node: Any) -> list[tuple[int, ...]]:
+    value = node.meta["val"]
+    return [tuple(item.shape) for item in (value if isinstance(value, (tuple, list)) else (value,))]
 
 
-def _numbers(node: Any, size: Any) -> tuple[int, ...]:
-    """Return the extents of a window; torch takes one for all axes."""
-    return tuple(each_axis(size, 3 if "3d" in str(node.target) else 2))
+def _axes(node: Any) -> int:
+    return 3 if "3d" in str(node.target) else 2
 
 
 def _batch(node: Node) -> tuple[int, ...]:
@@ -353,13 +353,13 @@ def _batch(node: Node) -> tuple[int, ...]:
 
 _RULES: dict[str, Callable[[OperationConverter, Any], Node]] = {
     "prims.broadcast_in_dim": OperationConverter._broadcast,
-    "prims.transpose": OperationConverter._transpose,
-    "prims.squeeze": OperationConverter._squeeze,
+    "prims.transpose": OperationConverter._by_dims,
+    "prims.squeeze": OperationConverter._by_dims,
     "prims.collapse_view": OperationConverter._collapse,
     "prims.split_dim": OperationConverter._split,
     "prims.cat": OperationConverter._joined,
     "aten.slice": OperationConverter._slice,
-    "prims.rev": OperationConverter._reverse,
+    "prims.rev": OperationConverter._by_dims,
     "aten.select": OperationConverter._select,
     "prims.clone": OperationConverter._unchanged,
     "prims.view_of": OperationConverter._unchanged,
@@ -368,17 +368,25 @@ _RULES: dict[str, Callable[[OperationConverter, Any], Node]] = {
     "aten.full_like": OperationConverter._full,
     "aten.full": OperationConverter._full,
     "aten.scalar_tensor": OperationConverter._full,
-    "aten.empty": OperationConverter._empty,
-    "prims.empty_strided": OperationConverter._empty,
+    "aten.empty": OperationConverter._full,
+    "prims.empty_strided": OperationConverter._full,
     "prims.iota": OperationConverter._iota,
-    "aten.index": OperationConverter._index,
-    "aten.gather": OperationConverter._gather,
-    "aten.cumsum": OperationConverter._scan,
-    "aten.cumprod": OperationConverter._scan,
     "prims.sum": OperationConverter._reduce,
     "prims.amax": OperationConverter._reduce,
     "prims.amin": OperationConverter._reduce,
     "prims.prod": OperationConverter._reduce,
+    "aten.max": OperationConverter._extreme,
+    "aten.min": OperationConverter._extreme,
+    "aten.argmax": OperationConverter._extreme,
+    "aten.argmin": OperationConverter._extreme,
+    "aten.cumsum": OperationConverter._scan,
+    "aten.cumprod": OperationConverter._scan,
+    "aten.index": OperationConverter._index,
+    "aten.index_put": OperationConverter._index_put,
+    "aten.gather": OperationConverter._gather,
+    "aten.scatter": OperationConverter._scatter,
+    "aten.scatter_add": OperationConverter._scatter,
+    "aten.scatter_reduce": OperationConverter._scatter,
     "prims.var": OperationConverter._var,
     "aten.mm": OperationConverter._matmul,
     "aten._int_mm": OperationConverter._matmul,

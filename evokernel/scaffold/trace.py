@@ -11,15 +11,16 @@ from torch._decomp import decomposition_table
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from evokernel.scaffold.constant_tensors import held_numbers
 from evokernel.scaffold.library_operations import DECOMPOSITIONS
 from evokernel.scaffold.loop_rules import LOOP_RULES
 from evokernel.scaffold.operation_graph import Node
 from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
-from evokernel.scaffold.torch_operations import OperationConverter, constant_of
+from evokernel.scaffold.torch_operations import OperationConverter
 from evokernel.scaffold.trial import without_data
 
 Call = Callable[[dict[str, Any]], Any]
-_aten, _prims = torch.ops.aten, torch.ops.prims
+_aten = torch.ops.aten
 # Not decomposed: the decompositions read worse than the operation, or are unusual loops.
 _WHOLE = (
     _aten.relu.default,
@@ -117,7 +118,7 @@ def flop_terms(first: Any) -> Iterator[tuple[int, tuple[int, ...]]]:
             yield 2, (*out[0], *inputs[1][1:])
         elif name == _RECURRENT:
             yield 2, (*inputs[0], inputs[1][-1])
-        elif _is_float(node):
+        elif _is_float(node) or name.startswith("aten.arg"):
             yield 1, max([*out, *inputs], key=prod)
 
 
@@ -134,6 +135,12 @@ def reduction_terms(first: Any) -> Iterator[tuple[int, ...]]:
             yield inputs[1][-1:]
         elif name in ("prims.sum.default", "prims.var.default"):
             yield tuple(inputs[0][dim] for dim in node.args[1])
+        elif name in ("aten.cumsum.default", "aten.cumprod.default") and inputs[0]:
+            yield (inputs[0][node.args[1]],)
+        elif name == "aten.scatter_add.default" and inputs[0]:
+            yield (_shapes(node.args[2])[0][node.args[1]],)
+        elif name == "aten.index_put.default" and node.args[3:] == (True,):
+            yield max((_shapes(item)[0] for item in node.args[1] if item is not None), key=prod)
 
 
 def extents(first: Any) -> tuple[tuple[int, ...], ...]:
@@ -173,7 +180,8 @@ _FREE = frozenset(
 def _graph(call: Call, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, torch.dtype]) -> list[Any]:
     names = list(shapes)
     table: dict[Any, Any] = {op: rule for op, rule in decomposition_table.items() if op not in _WHOLE}
-    table |= DECOMPOSITIONS | LOOP_RULES | {_aten.copy.default: _copied}
+    table |= {op: rule for op, rule in DECOMPOSITIONS.items() if op not in _WHOLE}
+    table |= LOOP_RULES | {_aten.copy.default: _copied}
     table[_aten._safe_softmax.default] = lambda x, dim, dtype=None: torch.softmax(x, dim)
     table[_aten.as_strided.default] = _another_shape
 
@@ -231,30 +239,27 @@ def _size_numbers(first: Any, second: Any, sizes: SymbolicSizes) -> dict[float, 
     """Return the C++ text of each number that follows from sizes."""
     found: dict[float, str] = {}
     for one, other in zip(first, second, strict=True):
-        if one.op == "get_attr" and not torch.equal(constant_of(one), constant_of(other)):
-            raise NotGeneral("a tensor that the reference makes of sizes has no naive loop yet")
         if str(one.target).startswith("prims.") and one.target.__name__ in _SHAPED:
             continue
-        for a, b in zip(_numbers(one.args), _numbers(other.args), strict=True):
-            if a != b and a == a and a not in found:  # where a number is NaN, the other one is, too
+        given, given_2 = ([*_numbers(each.args)] for each in (one, other))
+        if one.op == "get_attr":
+            given, given_2 = ([*_numbers(held_numbers(each))] for each in (one, other))
+            if len(given) != len(given_2):
+                raise NotGeneral("the reference computes differently at different sizes")
+        for a, b in zip(given, given_2, strict=True):
+            if a != b and not math.isnan(a) and a not in found:
                 found[a] = _rule(a, b, sizes)
     return found
 
 
 def _another_shape(x: torch.Tensor, size: Any, stride: Any, offset: int | None = None) -> Any:
-    """Return the elements of a contiguous tensor in another shape, as group norm takes them; else nothing is known.
-
-    In one step to one dimension and steps from there: torch's own rule for a shape may end here again.
-    """
+    """Return the elements of a contiguous tensor in another shape, as group norm takes them; else nothing is known."""
     dense = torch.empty(size, device="meta").stride()
-    if not (x.is_contiguous() and tuple(stride) == dense and not offset and math.prod(size) == x.numel()):
+    if not x.is_contiguous() or tuple(stride) != dense or offset or math.prod(size) != x.numel():
         return NotImplemented
-    if not x.ndim or not size:
-        return x.reshape(size)
-    made = _prims.collapse_view(x, 0, x.ndim - 1) if x.ndim > 1 else x
-    for axis, extent in enumerate(size[:-1]):
-        made = _prims.split_dim(made, axis, extent)
-    return made
+    if len(size) == 1 < x.ndim:  # torch's rule for another shape comes back here from these two
+        return torch.ops.prims.collapse_view(x, 0, x.ndim - 1)
+    return torch.ops.prims.split_dim(x, 0, size[0]) if len(size) == 2 > x.ndim == 1 else x.reshape(size)
 
 
 _SHAPED = frozenset(

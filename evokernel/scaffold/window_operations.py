@@ -109,6 +109,30 @@ def _inside(
     return value if mask is None else graph.pointwise("where", mask, value, graph.number(outside), kind=value.kind)
 
 
-def averaged(graph: OperationGraph, total: Node, taps: Shape) -> Node:
-    """Return sums over windows, divided by their size."""
+def average_pooling(graph: OperationGraph, x: Node, given: Sequence[Any], out: Shape, *, count: int) -> Node:
+    """Return the averages over windows of `count` axes; `given` is what follows the input in `aten.avg_pool2d`."""
+    numbers: list[Any] = [*given, *([], 0, False, True, None)[len(given) - 1 :]]
+    size, stride, padding, ceil, padded, divisor = numbers
+    taps = tuple(each_axis(size, count))
+    axes = _window_axes([taps, stride or taps, padding or [0], [1]], ceil=ceil)
+    if divisor or (not padded and any(axis.padding for axis in axes)):
+        raise NotGeneral("an average that leaves out the padding has no naive loop yet")
+    total = pooling(graph, x, axes, taps, out, op="sum")
     return graph.pointwise("div", total, graph.number(f"{float(prod(taps))!r}f"))
+
+
+def max_pooling(graph: OperationGraph, x: Node, given: Sequence[Any], out: Shape, *, count: int) -> Node:
+    """Return the largest elements of windows; `given` follows the input in `aten.max_pool2d_with_indices`."""
+    numbers: list[Any] = [*given, *([], [0], [1], False)[len(given) - 1 :]]
+    size, stride, padding, dilation, ceil = numbers
+    taps = tuple(each_axis(size, count))
+    axes = _window_axes([taps, stride or taps, padding or [0], dilation or [1]], ceil=ceil)
+    return pooling(graph, x, axes, taps, out, op="amax")
+
+
+def _window_axes(numbers: Sequence[Any], *, ceil: bool) -> list[WindowAxis]:
+    if ceil:
+        raise NotGeneral("pooling with ceil_mode has no naive loop yet")
+    count = len(numbers[0])
+    _, strides, paddings, dilations = (each_axis(values, count) for values in numbers)
+    return [WindowAxis(*each) for each in zip(strides, dilations, paddings, strict=True)]

@@ -57,7 +57,7 @@ def heads(x):
 
 
 def ordered(x):
-    return torch.cumsum(x, 1)
+    return torch.logcumsumexp(x, 1)
 
 
 def blind(x):

@@ -1,6 +1,7 @@
 """Plain kernels for many small operations, compiled together and compared with torch."""
 
 import ctypes
+import math
 import sys
 from collections.abc import Callable, Mapping
 from functools import reduce
@@ -24,6 +25,16 @@ Shapes = Mapping[str, tuple[str | int, ...]]
 MN: Shapes = {"x": ("M", "N")}
 PAIR: Shapes = {"x": ("M", "N"), "y": ("M", "N")}
 QKV: Shapes = {name: ("B", "H", "S", "D") for name in "qkv"}
+
+
+SCALES = torch.tensor([1.0, -2.0, 0.5])
+
+
+def places(x: torch.Tensor, extent: int) -> torch.Tensor:
+    """Return indices below an extent."""
+    return (x.abs() * 2).floor().long().clamp(max=extent - 1)
+
+
 CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
     "activations": (
         lambda x: (
@@ -97,7 +108,11 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
     ),
     "volumes": (lambda x, y: functional.conv3d(x, y), {"x": ("B", 2, "N", 4, 5), "y": (3, 2, 1, 2, 3)}),
     "pooled": (
-        lambda x: (functional.avg_pool2d(x, 3, 2, 1), functional.max_pool2d(x, (2, 3), padding=(1, 0))),
+        lambda x: (
+            functional.avg_pool2d(x, 3, 2, 1),
+            functional.avg_pool2d(x, 7, 2, 3),
+            functional.max_pool2d(x, (2, 3), padding=(1, 0)),
+        ),
         {"x": ("B", "M", 8, 9)},
     ),
     "sorted": (lambda x: (x.sort(0)[0], x.topk(2, 1, largest=False)[0], x.median(1)[0]), MN),
@@ -110,7 +125,7 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
         MN,
     ),
     "scanned": (lambda x: (x.cumsum(1), x.cumsum(0) * x, x.cumprod(-1).exp().cumsum(0), x.sum(0).cumsum(0)), MN),
-    "looked_up": (
+    "looked_up_by_remainder": (
         lambda x, y: (
             x[:, y[0].abs().long() % 3] + x[y[:, 0].abs().long() % 2][:, :1],
             x.exp().gather(1, y.abs().long() % 3),
@@ -118,12 +133,72 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
         ),
         PAIR,
     ),
-    "padded": (lambda x: functional.pad(x, (2, 1), mode="reflect") + functional.pad(x, (1, 2), mode="replicate"), MN),
+    "reflected": (
+        lambda x: functional.pad(x, (2, 1), mode="reflect") + functional.pad(x, (1, 2), mode="replicate"),
+        MN,
+    ),
+    "smooth": (
+        lambda x: functional.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False),
+        {"x": ("B", "H", "M", "N")},
+    ),
     "larger": (
         lambda x: functional.interpolate(x, scale_factor=2, mode="nearest"),
         {"x": ("B", "H", "M", "N")},
     ),
-    "constants": (lambda x: x * torch.tensor(2.0) + torch.tensor([3.0]) - torch.full((2, 1, 1), 0.5), MN),
+    "extremes": (
+        lambda x: (x.max(1, keepdim=True)[0], x.min(0)[0], x.max() - x.min(), x.max(-1)[1].float()),
+        MN,
+    ),
+    "places": (  # of equal elements the first, and of rows with NaN its first
+        lambda x: (
+            x.round().argmax(1, keepdim=True).float(),
+            x.round().argmin(0).float(),
+            x.sqrt().argmax(1).float(),
+            x.T.argmin().float(),
+        ),
+        MN,
+    ),
+    "places_of_integers": (lambda x: ((3 * x).long().argmax(1).float(), (3 * x).long().max(0)[0].float()), MN),
+    "running": (lambda x: (x.cumsum(0), (x + 2).cumprod(-1), x.cumsum(1).exp(), (x > 0).cumsum(0).float()), MN),
+    "running_back": (lambda x: (x.flip(1).cumsum(1).flip(1), x.reshape(-1).cumsum(0)), MN),
+    "from_the_end": (lambda x: x[:, -1, None] * x[-2] + x[:, -3:].sum(1, keepdim=True), MN),
+    "padded": (lambda x: functional.pad(x, (1, 2, -1, 3), value=2.0) + functional.pad(x, (0, 3, 2, 0)).sum(), MN),
+    "in_steps": (lambda x: (x[:, ::2] * 2, x[1::3, :1].exp()), MN),
+    "flat": (lambda x: x.flatten().exp().reshape(x.shape[1], -1), MN),
+    "looked_up": (
+        lambda x, y: (
+            x[places(y, x.shape[1])[0] - 1].sum(0),
+            x.gather(1, places(y[:, :1].expand(-1, 2) * x[:, :2], x.shape[1])),
+            x[:, None, places(y, x.shape[1])[0], None] + y[:1, 0],
+            x.index_select(0, places(y, x.shape[0])[0]),
+        ),
+        PAIR,
+    ),
+    "looked_up_apart": (
+        lambda x, y: (
+            x[places(y, x.shape[0]), :, places(y, x.shape[2])],
+            x[:, places(y, x.shape[1])[-1], places(y, 2)],
+        ),
+        {"x": ("B", "M", "N"), "y": ("H", "K")},
+    ),
+    "looked_up_together": (
+        lambda x, y: functional.embedding(places(x, y.shape[0]), y) @ y.T,
+        {"x": ("B", "M"), "y": ("N", "K")},
+    ),
+    "stored": (
+        lambda x, y: (
+            x.scatter_add(1, places(y, x.shape[1]), y),
+            torch.zeros_like(x).index_add_(0, places(y, x.shape[0])[:, 0], y, alpha=2),
+            x.exp().index_put((places(y, x.shape[0])[:1, 0],), y[0] * 3) @ y.T,
+            x.scatter_reduce(0, places(y, x.shape[0])[:1], y, "amax"),
+            x.scatter(1, torch.arange(2)[None, :].expand(x.shape[0], 2) + 1, y[:, :2] + 1),
+        ),
+        PAIR,
+    ),
+    "constants": (
+        lambda x: torch.max(torch.tensor(0.0), x) * torch.tensor(2) + x[:, [2, 0]].sum(1, keepdim=True) * SCALES,
+        {"x": ("M", 3)},
+    ),
     "chain": (lambda x: reduce(lambda made, _: made * torch.tanh(made + made.mean()), range(12), x), MN),
 }
 SIZES = (
@@ -201,8 +276,21 @@ def test_a_network_may_be_deeper_than_python_calls() -> None:
 
 def test_an_operation_without_a_loop_is_named() -> None:
     sizes = SymbolicSizes(("N",))
-    graphs = trace(lambda given: torch.cummax(given["x"], 0)[0], {"x": ((1009,), (1112,))}, sizes)
-    with pytest.raises(NotGeneral, match=r"aten\.cummax has no naive loop yet"):
+    graphs = trace(lambda given: torch.logcumsumexp(given["x"], 0), {"x": ((1009,), (1112,))}, sizes)
+    with pytest.raises(NotGeneral, match=r"aten\.logcumsumexp has no naive loop yet"):
+        to_graph(*graphs, sizes)
+
+
+def test_many_constants_are_refused() -> None:
+    sizes, many = SymbolicSizes(("N",)), torch.rand(100)
+    with pytest.raises(NotGeneral, match="a tensor of 100 constants has no naive loop yet"):
+        to_graph(*trace(lambda given: given["x"] * many, {"x": ((1009, 100), (1112, 100))}, sizes), sizes)
+
+
+def test_constants_that_follow_from_sizes_in_no_known_way_are_refused() -> None:
+    sizes = SymbolicSizes(("N",))
+    graphs = trace(lambda given: given["x"] * torch.tensor(math.sin(len(given["x"]))), {"x": ((1009,), (1112,))}, sizes)
+    with pytest.raises(NotGeneral, match="in a way that is not known here"):
         to_graph(*graphs, sizes)
 
 
