@@ -109,6 +109,7 @@ def _facts(status: RunStatus, *, environment: bool) -> WordTable:
             "failed": ", ".join(failures[:6]),
             "champions": _champions(status.front) if status.front else "",
             "in flight": str(status.in_flight) if status.in_flight else "",
+            "left": f"{status.left}, judged first when the run goes on" if status.left else "",
             "state": _state(status),
             "mode": _modes(status),
             "sandbox": sandbox_text(run.sandbox, full=environment) if status.mode else "",

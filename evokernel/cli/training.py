@@ -1,6 +1,6 @@
 """Options `--training` and `--check` of `evokernel export`: rows to learn from, and their check."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,8 +13,10 @@ from evokernel.cli.completion import complete_operators, complete_tasks
 from evokernel.cli.display.tables import put, sheet
 from evokernel.cli.display.text import BAD, GOOD, STRONG, clean, stderr, stdout
 from evokernel.cli.locate import open_store
-from evokernel.records.candidate import Candidate
+from evokernel.errors import EvokernelError
+from evokernel.records.candidate import Candidate, Proposal
 from evokernel.records.evaluation import Fidelity, Status
+from evokernel.records.llm import Message
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MOST_SHOWN = 20
@@ -110,8 +112,8 @@ def export_training(folder: Path, places: Sequence[Path | None], asked: dict[str
         )
         made = write_dataset(
             folder, _opened(places, stack), choice,
-            tables=tables, guide=task_guide, test_tasks=asked["test_tasks"], parquet=asked["parquet"],
-            difficulties=limits,
+            tables=tables, guide=task_guide, write=_rule_prompts, test_tasks=asked["test_tasks"],
+            parquet=asked["parquet"], difficulties=limits,
         )  # fmt: skip
     put(
         stdout(),
@@ -123,6 +125,16 @@ def export_training(folder: Path, places: Sequence[Path | None], asked: dict[str
             }
         ),
     )
+
+
+def _rule_prompts(store: Store, proposals: Sequence[Proposal]) -> Mapping[int, tuple[Message, ...]]:
+    """Return prompts for children of rules by step; none where the task or the tool chain of the run is not here."""
+    from evokernel.offline.rule_prompts import rule_prompts
+
+    try:
+        return rule_prompts(store, proposals)
+    except (EvokernelError, KeyError, OSError):
+        return {}
 
 
 def check_training(file: Path, places: Sequence[Path | None], *, sample: int) -> bool:

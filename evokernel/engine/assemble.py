@@ -1,7 +1,7 @@
 """Composition root: from a checked config to live objects. Only this module knows every class."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack
 from functools import partial
 from pathlib import Path
@@ -238,18 +238,21 @@ def notify(listeners: Sequence[Listener], note: Notice) -> None:
         listener.hear(note)
 
 
-def make_operators(config: RunConfig, *, model: LanguageModel | None = None) -> dict[str, Operator]:
+def make_operators(
+    config: RunConfig, *, model: LanguageModel | None = None, also: Collection[str] = ()
+) -> dict[str, Operator]:
     """Return every operator an island names: rules, prompts, and classes of the user's own.
 
     Args:
         model: answers the operators that ask one; without it they can still write prompts.
+        also: names of further operators, which no island need name.
 
     Raises:
         ConfigError: a name is unknown, or a prompt cannot be used.
     """
     if config.plugins:
         look_in(Path(config.plugins))
-    names = sorted({name for island in config.islands for name in island.operators})
+    names = sorted({*also, *(name for island in config.islands for name in island.operators)})
     if all(name in OPERATORS for name in names):
         return {name: OPERATORS[name]() for name in names}
     from operators.llm.operator import TemplateOperator

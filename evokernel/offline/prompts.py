@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import yaml
 
-from archive.identity import RunIdentity
 from archive.inbox import waiting
 from archive.store import Store
 from archive.verdict_filter import verdict_filter_of
@@ -36,7 +35,7 @@ class NextPrompts:
     config: RunConfig
     """Resolved."""
     fold: StateFold
-    """State after all facts and inbox entries."""
+    """State after the facts and inbox entries that were applied."""
     setting: SearchSetting
     """Task, device and guide that operators see."""
     next_step: int
@@ -64,6 +63,17 @@ def read_run(store: Store, config: RunConfig | None = None) -> NextPrompts:
         StoreError: no session of a run has begun in the store.
         ConfigError, TaskError, LanguageError: a name in the config cannot be used.
     """
+    run = fresh_run(store, config)
+    run.fold.replay(store.facts())
+    for proposal in store.open_leases():
+        run.fold.pending(proposal)
+    for entry in waiting(store.database):
+        run.fold.apply_inbox(replace(entry, seq=run.fold.state.seq))
+    return run
+
+
+def fresh_run(store: Store, config: RunConfig | None = None, *, also: Collection[str] = ()) -> NextPrompts:
+    """Return a run whose fold no fact was applied to, with the operators `also` too; else as `read_run`."""
     identity, run_id = store.identity(), store.meta("run_id")
     if identity is None or run_id is None:
         raise StoreError(f"{store.database.path} holds no run yet: {BEGIN}")
@@ -75,10 +85,10 @@ def read_run(store: Store, config: RunConfig | None = None) -> NextPrompts:
         raise TaskError(f"{error}{moved}") from None
     sheet = {name: float(value) for name, value in json.loads(store.meta("device_sheet") or "{}").items()}
     limits = limits_from(sheet) if config.device == "cuda" else None
-    language, operators = make_language_of(config, limits=limits), make_operators(config)
+    language, operators = make_language_of(config, limits=limits), make_operators(config, also=also)
     foreign = foreign_kernels(config, task)
     fold = StateFold(make_archipelago(config, operators, foreign=bool(foreign)), language)
-    _replay(store, fold, identity)
+    fold.verdict_filter = verdict_filter_of(store.database, identity)
     return NextPrompts(
         run_id=run_id,
         config=config,
@@ -177,15 +187,6 @@ def _check_names(run: NextPrompts, names: Collection[str]) -> None:
             f"no island has an operator {', '.join(unknown)} that asks a model; the islands have {', '.join(known)}. "
             "To use another, add it to an island in the config, and name the config in place of the store"
         )
-
-
-def _replay(store: Store, fold: StateFold, identity: RunIdentity) -> None:
-    fold.verdict_filter = verdict_filter_of(store.database, identity)
-    fold.replay(store.facts())
-    for proposal in store.open_leases():
-        fold.pending(proposal)
-    for entry in waiting(store.database):
-        fold.apply_inbox(replace(entry, seq=fold.state.seq))
 
 
 def limits_from(sheet: Mapping[str, float]) -> DeviceLimits:

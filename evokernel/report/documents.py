@@ -67,6 +67,7 @@ def status_document(status: RunStatus, recent: RecentEvents | None = None) -> di
         "results": status.results,
         "correct": status.correct,
         "in_flight": status.in_flight,
+        "left": status.left,
         "by_status": status.by_status,
         "by_mode": status.by_mode,
         "seconds": status.spent.seconds,

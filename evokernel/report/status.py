@@ -88,7 +88,9 @@ class RunStatus:
     by_mode: dict[str, int]
     """Number of results by mode, most frequent first."""
     in_flight: int
-    """Number of proposals that wait for a result."""
+    """Number of proposals that wait for a result; 0 where nothing runs."""
+    left: int
+    """Number of proposals that a session left behind, which the next one judges first; 0 while one runs."""
     insights: int
     """Number of insights that were kept."""
     hints: tuple[Hint, ...]
@@ -149,16 +151,19 @@ def read_status(store: Store) -> RunStatus:
 def _status(store: Store) -> RunStatus:
     counts, account = store.counts(), read_account(store)
     by_mode, models = results_by_mode(store), model_rows(store)
+    state = run_state(store)
+    runs = state is RunState.RUNNING
     return RunStatus(
         run=run_facts(store),
-        state=run_state(store),
+        state=state,
         mode=next(iter(by_mode), None),
         spent=store.spent(),
         results=account.results,
         correct=account.correct,
         by_status=counts.by_status,
         by_mode={mode.value: count for mode, count in by_mode.items()},
-        in_flight=counts.in_flight,
+        in_flight=counts.in_flight if runs else 0,
+        left=0 if runs else counts.in_flight,
         insights=counts.insights,
         hints=hints_in_force(store),
         checks=store.added_checks(),

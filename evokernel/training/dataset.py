@@ -18,7 +18,7 @@ from evokernel import __version__
 from evokernel.errors import StoreError
 from evokernel.training.dataset_guide import arrow_fields, card, folder_card
 from evokernel.training.rows import FORMAT, KINDS, ReplyChoice, Row, rows_of
-from evokernel.training.tables import TABLES, TableChoice, difficulty, table_rows
+from evokernel.training.tables import TABLES, PromptWriter, TableChoice, difficulty, table_rows
 
 MANIFEST, SCHEMA, CARD = "dataset.json", "schema.json", "README.md"
 
@@ -37,13 +37,14 @@ def schema_text() -> str:
     return resources.files("evokernel.training").joinpath(SCHEMA).read_text(encoding="utf-8")
 
 
-def write_dataset(
+def write_dataset(  # noqa: PLR0913 - each is a choice of its caller, or what only a higher layer can read
     folder: Path,
     stores: Sequence[Store],
     choice: ReplyChoice,
     *,
     tables: TableChoice | None = None,
     guide: Callable[[Store], str] = lambda store: "",
+    write: PromptWriter = lambda store, proposals: {},
     test_tasks: Sequence[str] = (),
     parquet: bool = False,
     difficulties: tuple[float, float] | None = None,
@@ -56,7 +57,8 @@ def write_dataset(
         stores: open for reading.
         choice: filter of the rows of `KINDS`.
         tables: filter and form of the tables; None for no tables.
-        guide: returns what a programmer must know of the task of a run; it begins each prompt of the tables.
+        guide: returns what a programmer must know of the task of a run; it begins each prompt that no operator wrote.
+        write: writes the prompts that operators would have written for children of rules, of a run.
         test_tasks: tasks whose rows go to the split `test`.
         parquet: write tables as Parquet, not JSONL.
         difficulties: least and greatest difficulty of a run that is taken, 0 to 1; None takes all.
@@ -79,7 +81,7 @@ def write_dataset(
         task = identity.task if identity else ""
         places.append({**runs[-1], "task": task, "device": identity.device if identity else ""})
         split = "test" if task in test_tasks else "train"
-        tabled = table_rows(store, guide(store), tables) if tables else {}
+        tabled = table_rows(store, guide(store), tables, write=write) if tables else {}
         runs[-1]["rows"] += sum(map(len, tabled.values()))
         for name, each in tabled.items():
             made.setdefault(name, {}).setdefault(split, []).extend(each)

@@ -1,22 +1,27 @@
 """Tables of training data for the tools of the field, made of every candidate of a run, whoever or whatever made it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from math import isfinite
 from typing import Any
 
 from archive.store import Store
+from evokernel.records.candidate import Proposal
 from evokernel.records.evaluation import Evaluation, Status
+from evokernel.records.llm import Message
 from evokernel.records.timing import Speedup, combined_speedup
 from evokernel.report.rows import CandidateRow, read_judged
-from evokernel.training.turns import discounted
+from evokernel.training.turns import discounted, stored_prompts
 
 TABLES = ("kernels", "sft", "preference", "fixes", "trajectories")
 _UNBUILT = (Status.STATIC_REJECT, Status.COMPILE_ERROR, Status.COMPILE_TIMEOUT, Status.LOAD_ERROR)
 _REFUSED = (Status.STATIC_REJECT, Status.CHEAT_SUSPECT, Status.IMPOSSIBLE_SPEED)
 _BUILT_REWARD = 0.25
 Row = dict[str, Any]
+Messages = tuple[Message, ...]
+PromptWriter = Callable[[Store, Sequence[Proposal]], Mapping[int, Messages]]
+"""Writes prompts, by step, for proposals that no model was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,11 @@ class JudgedKernel:
         before = self.parent.searched if self.parent else None
         return self.searched.value / before.value if self.searched and before and before.value else None
 
+    @property
+    def beats_parent(self) -> bool:
+        """True where its parent is right and slower beyond doubt."""
+        return self.parent is not None and self.parent.right and self.beats(self.parent)
+
     def beats(self, other: "JudgedKernel") -> bool:
         """Say whether it is faster than another beyond doubt: the intervals of the search do not meet."""
         ours, theirs = self.searched, other.searched
@@ -116,19 +126,22 @@ def difficulty(store: Store) -> float | None:
     return sum(not each.right for each in made) / len(made) if made else None
 
 
-def table_rows(store: Store, guide: str, choice: TableChoice) -> dict[str, list[Row]]:
+def table_rows(store: Store, guide: str, choice: TableChoice, *, write: PromptWriter) -> dict[str, list[Row]]:
     """Return the rows of a run by table.
 
     Args:
         store: open for reading; read once.
-        guide: what a programmer must know of the task, the first part of each prompt.
+        guide: what a programmer must know of the task, the first part of each prompt that no operator wrote.
+        write: writes the prompts of children of rules.
     """
     with store.database.snapshot():
-        kernels, place = read_kernels(store), _place(store)
+        kernels, place, asked = read_kernels(store), _place(store), stored_prompts(store.calls)
+        gained = [each.judged.result.proposal for each in kernels if choice.takes(each) and each.beats_parent]
+        asked |= write(store, [proposal for proposal in gained if proposal.step not in asked])
     prompts = _Prompts(guide, place, choice.form)
     return {
         "kernels": [{**place, **kernel_row(each)} for each in _balanced(kernels, choice.balance)],
-        "sft": list(_sft(kernels, prompts, choice)),
+        "sft": list(_sft(kernels, prompts, choice, asked)),
         "preference": list(_preferences(kernels, prompts, choice)),
         "fixes": list(_fixes(kernels, prompts, choice)),
         "trajectories": [{**place, **row} for row in _trajectories(kernels, choice)],
@@ -202,22 +215,36 @@ class _Prompts:
     def __init__(self, guide: str, place: Row, form: str) -> None:
         self._guide, self._place, self._form = guide, place, form
 
-    def row(self, form: str, request: str, answers: Mapping[str, JudgedKernel], facts: Row) -> Row:
-        """Return a row: where it comes from, a prompt, and a column for each answer."""
-        messages = [{"role": "system", "content": self._guide}, {"role": "user", "content": request}]
+    def row(self, form: str, request: str | Messages, answers: Mapping[str, JudgedKernel], facts: Row) -> Row:
+        """Return a row: where it comes from, a prompt, and a column for each answer.
+
+        `request` is what follows the guide, or the whole prompt of an operator. Such a prompt asks for an idea and a
+        prediction before the code: the answers have the rationale, and the gain as measured.
+        """
+        ours = (Message("system", self._guide), Message("user", request)) if isinstance(request, str) else request
+        messages = [{"role": each.role, "content": each.text} for each in ours]
         row = {**self._place, "form": form, **facts}
         fenced = {name: f"```\n{each.source.rstrip()}\n```" for name, each in answers.items()}
+        if not isinstance(request, str):
+            fenced = {name: f"{_idea(answers[name])}{text}" for name, text in fenced.items()}
         if self._form == "trl":
             answered = {name: [{"role": "assistant", "content": text}] for name, text in fenced.items()}
             return {**row, "prompt": messages, **answered}
         if self._form == "chatml":
             marked = "".join(_marked(each["role"], each["content"]) for each in messages) + "<|im_start|>assistant\n"
             return {**row, "prompt": marked, **{name: f"{text}<|im_end|>\n" for name, text in fenced.items()}}
-        return {**row, "prompt": f"{self._guide}\n\n{request}", **fenced}
+        return {**row, "prompt": "\n\n".join(each.text for each in ours), **fenced}
 
 
 def _marked(role: str, text: str) -> str:
     return f"<|im_start|>{role}\n{text}<|im_end|>\n"
+
+
+def _idea(each: JudgedKernel) -> str:
+    why = " ".join(each.judged.result.proposal.rationale.split())
+    lines = [f"IDEA: {why}"] if why else []
+    lines += [f"PREDICTED: {each.gain:.2f}x"] if each.gain else []
+    return "\n".join((*lines, "", "")) if lines else ""
 
 
 def _improve(parent: JudgedKernel, why: str = "") -> str:
@@ -225,13 +252,19 @@ def _improve(parent: JudgedKernel, why: str = "") -> str:
     return f"Make this kernel faster. Reply with the whole source.{idea}\n\n```\n{parent.source.rstrip()}\n```"
 
 
-def _sft(kernels: Sequence[JudgedKernel], prompts: _Prompts, choice: TableChoice) -> Iterator[Row]:
-    """Yield right kernels as answers: to the task; to their parent, where faster; and to their plan."""
+def _sft(
+    kernels: Sequence[JudgedKernel], prompts: _Prompts, choice: TableChoice, asked: Mapping[int, Messages]
+) -> Iterator[Row]:
+    """Yield right kernels as answers: to the task; to their parent, where faster; and to their plan.
+
+    `asked` holds prompts of operators by step.
+    """
     for each in filter(choice.takes, kernels):
         answer, facts = {"completion": each}, _answer_facts(each)
         yield prompts.row("reference", "Write a fast kernel. Reply with the whole source.", answer, facts)
-        if each.parent is not None and each.parent.right and each.beats(each.parent):
-            yield prompts.row("edit", _improve(each.parent), answer, facts)
+        if each.parent is not None and each.beats_parent:
+            request = asked.get(each.judged.result.proposal.step) or _improve(each.parent)
+            yield prompts.row("edit", request, answer, facts)
             if why := each.judged.result.proposal.rationale:
                 yield prompts.row("plan", _improve(each.parent, why), answer, facts)
 

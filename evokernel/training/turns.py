@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from archive.calls import Calls
 from archive.store import Store
 from evokernel.records.evaluation import Evaluation, Status
-from evokernel.records.llm import CallStatus, StoredCall
+from evokernel.records.llm import CallStatus, Message, StoredCall
 from evokernel.records.timing import combined_speedup
 from evokernel.report.rows import CandidateRow, read_judged
 
@@ -59,6 +59,15 @@ def read_turns(store: Store, *, until: int | None = None) -> list[TrainingTurn]:
         if found is not None and call.result is not None and found.status is not Status.HARNESS_ERROR:
             turns.append(TrainingTurn(call, call.result.text, found, _gain(found, by_id)))
     return turns
+
+
+def stored_prompts(calls: Calls) -> dict[int, tuple[Message, ...]]:
+    """Return the messages that a model was first asked with at each step that it answered."""
+    return {
+        call.call.origin.step: call.call.messages
+        for call in calls.all()
+        if call.result is not None and call.call.ordinal == 0
+    }
 
 
 def discounted(scores: Sequence[float], discount: float) -> list[float]:

@@ -31,7 +31,8 @@ FIELDS = {
     },
     "status": {
         "format", "store", "run_id", "state", "forked_from", "task", "language", "seed", "mode", "device",
-        "environment", "sandbox", "results", "correct", "in_flight", "by_status", "by_mode", "seconds", "cost_usd",
+        "environment", "sandbox", "results", "correct", "in_flight", "left", "by_status", "by_mode", "seconds",
+        "cost_usd",
         "priced", "calls", "tokens", "insights", "hints", "edits", "last_stop", "operators", "models",
         "pairs", "predicted", "islands", "best", "since", "front", "diversity", "hosts", "hidden_checks",
     },
@@ -40,7 +41,7 @@ FIELDS = {
         "speedup_over_seed", "over_seed", "proposal", "evaluations", "source",
     },
     "watch": {
-        "format", "store", "task", "state", "halted", "results", "correct", "in_flight", "remaining", "seconds",
+        "format", "store", "task", "state", "halted", "results", "correct", "in_flight", "left", "remaining", "seconds",
         "cost_usd", "priced", "calls", "tokens", "best", "islands", "hosts", "improvements", "notes",
     },
     "compare": {

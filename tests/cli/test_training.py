@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from archive.store import Store
+from evokernel.offline.rule_prompts import rule_prompts
+from evokernel.training.tables import read_kernels
+from tests.cli.asked import asking_config, engage
 from tests.cli.conftest import Call
 from tests.training.conftest import fill, remeasure
 
@@ -50,6 +54,31 @@ def test_a_folder_that_cannot_be_made_is_a_message(project: Path, asked: dict[st
     refused = call("export", "--training", "file/data", "runs/asked.db")
     assert refused.exit_code == 2
     assert "Error: cannot use file: File exists" in refused.stderr
+
+
+def test_the_prompt_for_a_child_of_a_rule_is_that_of_an_operator_at_that_moment(project: Path, call: Call) -> None:
+    path, islands = project / "toy.db", [{"name": "one", "operators": {"tune": 1.0}}]
+    engage(path, asking_config(islands=islands, budget={"evaluations": 5}))
+    with Store.open(path, write=False) as store:
+        proposals = [each.judged.result.proposal for each in read_kernels(store) if each.parent is not None]
+        then = rule_prompts(store, proposals)
+        sources = {each.judged.candidate_id: each.source for each in read_kernels(store)}
+    assert then.keys() == {each.step for each in proposals}
+    for proposal in proposals:
+        system, user = then[proposal.step]
+        assert (system.role, user.role) == ("system", "user")
+        assert sources[proposal.parents[0]].strip() in user.text
+        assert proposal.candidate.source.strip() not in user.text
+    engage(path, asking_config(islands=islands, budget={"evaluations": 9}))
+    with Store.open(path, write=False) as store:
+        assert rule_prompts(store, proposals) == then
+        steps = {each.judged.candidate_id: each.judged.result.proposal.step for each in read_kernels(store)}
+    assert call("export", "--training", "data", path, "--format", "trl").exit_code == 0
+    rows = [json.loads(line) for line in (project / "data" / "sft" / "train.jsonl").read_text().splitlines()]
+    edits = [row for row in rows if row["form"] == "edit" and steps[row["candidate"]] in then]
+    assert edits
+    for row in edits:
+        assert [each["content"] for each in row["prompt"]] == [each.text for each in then[steps[row["candidate"]]]]
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,18 @@ def test_a_run_in_progress(tmp_path: Path) -> None:
     assert {row.name: row.cost_usd for row in status.operators}["rewrite"] == 0.5
 
 
+def test_what_an_ended_run_has_not_judged_is_left_and_not_in_flight(tmp_path: Path) -> None:
+    with StoreBuilder(tmp_path / "a.db") as builder:
+        builder.seed()
+        builder.propose("// waiting\n")
+        running = read_status(builder.store)
+        builder.store.session_end("budget of 1 s used")
+        ended = read_status(builder.store)
+        builder.store.session_start()
+        resumed = read_status(builder.store)
+    assert [(each.in_flight, each.left) for each in (running, ended, resumed)] == [(1, 0), (0, 1), (1, 0)]
+
+
 def test_state_of_a_run(tmp_path: Path) -> None:
     with StoreBuilder(tmp_path / "a.db") as builder:
         builder.store.database.execute("UPDATE sessions SET last_seen = last_seen - 1000")

@@ -1,7 +1,7 @@
 """Tables of training data, of a run with models and of one by rules alone."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +9,14 @@ import pytest
 import yaml
 
 from archive.store import Store
+from evokernel.records.candidate import Proposal
+from evokernel.records.llm import Message
 from evokernel.training.dataset import write_dataset
 from evokernel.training.rows import ReplyChoice
 from evokernel.training.table_check import check_table, is_table
 from evokernel.training.tables import TableChoice
 from tests.support.stores import fill_store
+from tests.training.conftest import SAME
 
 
 @pytest.fixture
@@ -23,7 +26,7 @@ def store(path: Path, ids: dict[str, str]) -> Iterator[Store]:
 
 
 def read(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n") if line]
 
 
 def write(folder: Path, store: Store, **choice: Any) -> dict[str, list[dict[str, Any]]]:
@@ -65,6 +68,34 @@ def test_pairs_are_told_apart_and_a_fix_begins_with_what_was_wrong(
     scores = [step["score"] for step in way["steps"]]
     assert way["steps"][0]["return_max"] == max(scores)
     assert way["steps"][1]["return_discounted"] == pytest.approx(scores[1] + 0.4 * scores[2] + 0.16 * scores[3])
+
+
+def test_where_a_model_was_asked_the_prompt_is_the_stored_one(
+    store: Store, ids: dict[str, str], tmp_path: Path
+) -> None:
+    tables = write(tmp_path / "data", store, form="trl")
+    edits = {row["candidate"]: row for row in tables["sft"] if row["form"] == "edit"}
+    asked = [[each["content"] for each in row["prompt"]] for name, row in edits.items() if name == ids["fast"]]
+    assert [texts[-1] for texts in asked] == [SAME]
+    answer = edits[ids["fast"]]["completion"][0]["content"]
+    assert answer.startswith("IDEA: ")
+    assert f"\nPREDICTED: {edits[ids['fast']]['gain']:.2f}x\n\n```\n" in answer
+    assert "Make this kernel faster." in edits[ids["ruled"]]["prompt"][-1]["content"], "no prompt is written for it"
+
+
+def test_where_a_rule_made_a_kernel_an_operator_writes_the_prompt(
+    store: Store, ids: dict[str, str], tmp_path: Path
+) -> None:
+    wanted: list[str] = []
+
+    def written(_: Store, proposals: Sequence[Proposal]) -> dict[int, tuple[Message, ...]]:
+        wanted.extend(each.candidate.id for each in proposals)
+        return {each.step: (Message("system", "you"), Message("user", "do it")) for each in proposals}
+
+    write_dataset(tmp_path / "data", [store], ReplyChoice(), tables=TableChoice(), write=written)
+    rows = {row["candidate"]: row for row in read(tmp_path / "data/sft/train.jsonl") if row["form"] == "edit"}
+    assert wanted == [ids["ruled"]]
+    assert rows[ids["ruled"]]["prompt"] == "you\n\ndo it"
 
 
 @pytest.mark.parametrize("form", ["trl", "chatml"])

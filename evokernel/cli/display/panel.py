@@ -148,7 +148,10 @@ def _pace(state: PanelState) -> list[Text]:
         parts.append(rate(state.rate))
         if state.valid_share is not None:
             parts.append(f"{state.valid_share:.0%} right of late")
-    parts.append(f"{snapshot.in_flight} in flight")
+    if not snapshot.halted:
+        parts.append(f"{snapshot.in_flight} in flight")
+    elif snapshot.in_flight:
+        parts.append(f"{snapshot.in_flight} left to judge")
     if paid := cost(snapshot.progress.cost_usd, tokens=snapshot.progress.tokens, priced=snapshot.priced):
         parts.append(paid if paid.startswith("$") else f"cost {paid}")
     return [Text(part, style=DIM) for part in parts]

@@ -51,7 +51,7 @@ class Snapshot:
     correct: int = 0
     """Number of right ones among `results`."""
     in_flight: int = 0
-    """Number of proposals that wait for a result."""
+    """Number of proposals that wait for a result; where `halted`, those left to the next session."""
     best: str = ""
     """Id of the best kernel; empty without one."""
     mode: str = ""
