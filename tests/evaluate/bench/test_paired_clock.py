@@ -386,7 +386,7 @@ def test_a_first_alarm_is_no_doubt(ground, doubts):
 
 @pytest.mark.parametrize(("others", "most"), [(0, 3), (1, 12)])
 def test_doubts_beside_others_are_looked_into_for_longer(ground, others, most):
-    attempts = []
+    attempts: list[int] = []
 
     def attempt():
         attempts.append(len(attempts))
