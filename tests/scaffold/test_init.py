@@ -165,6 +165,7 @@ def test_indices_stay_below_the_size_that_they_index(init: Init) -> None:
     project = init("looked_up", "table: 40x16, index: int64[12] < 40")
     index = next(tensor for tensor in project.task.signature.inputs if tensor.name == "index")
     assert (index.dtype, index.below) == ("int64", shapes(project)["table"][0])
+    assert "= table[index[i] * " in kernel(project)
     assert not project.unfit
 
 

@@ -62,6 +62,34 @@ def _conv(a: dict[str, Array], s: dict[str, int]) -> dict[str, Array]:
 
 NESTS = (
     Nest(
+        "running_and_place",
+        "const float* x, float* out, float* at, int64_t M, int64_t N",
+        """  for (int64_t i = 0; i < M; ++i) {
+    float sum = 0.0f;
+    for (int64_t j = 0; j < N; ++j) {
+      sum += x[i * N + j];
+      out[i * N + j] = sum;
+    }
+  }
+  for (int64_t i = 0; i < M; ++i) {
+    float top = -INFINITY;
+    int64_t place = 0;
+    for (int64_t j = 0; j < N; ++j) {
+      const float value = x[i * N + j];
+      if (value > top || (value != value && top == top)) {
+        top = value;
+        place = j;
+      }
+    }
+    at[i] = static_cast<float>(place);
+  }""",
+        {"x": "M,N", "out": "M,N", "at": "M"},
+        ("out", "at"),
+        lambda a, s: {"out": a["x"].cumsum(1), "at": a["x"].argmax(1).astype(np.float32)},
+        ("M", "N"),
+        head="#include <cmath>\n#include <cstdint>\n",
+    ),
+    Nest(
         "gemm",
         "const float* a, const float* b, float* c, int64_t M, int64_t N, int64_t K",
         """  for (int64_t i = 0; i < M; ++i)
