@@ -254,6 +254,8 @@ def main() -> None:
     missing = sorted({package for package in OTHERS.values() if not present(package)})
     if missing:
         print(f"not installed, so left out: {', '.join(missing)}")
+    if unknown := sorted({*given.tuners} - {"ours", "random", *OTHERS}):
+        parser.error(f"unknown: {', '.join(unknown)}; there are ours, random, {', '.join(OTHERS)}")
     found = [name for name, package in OTHERS.items() if present(package) and name not in SLOW]
     names = given.tuners or ["ours", "random", *found]
     read = [table for file in given.table for table in read_tables(file)]
