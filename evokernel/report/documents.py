@@ -66,7 +66,7 @@ def status_document(status: RunStatus, recent: RecentEvents | None = None) -> di
         "sandbox": run.sandbox,
         "results": status.results,
         "correct": status.correct,
-        "in_flight": status.in_flight,
+        "in_flight": status.in_flight + status.left,
         "left": status.left,
         "by_status": status.by_status,
         "by_mode": status.by_mode,

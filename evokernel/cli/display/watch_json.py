@@ -58,7 +58,7 @@ def watch_document(look: StoreLook, path: Path) -> dict[str, Any]:
         "halted": snapshot.halted or None,
         "results": snapshot.results,
         "correct": snapshot.correct,
-        "in_flight": 0 if snapshot.halted else snapshot.in_flight,
+        "in_flight": snapshot.in_flight,
         "left": snapshot.in_flight if snapshot.halted else 0,
         "remaining": snapshot.remaining,
         "seconds": progress.seconds,
