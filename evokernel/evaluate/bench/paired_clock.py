@@ -40,7 +40,7 @@ _SLOWER = 5.0
 _ATTEMPTS, _PATIENT_ATTEMPTS, _PAUSE_S = 3, 12, 0.3
 """Measurements of a candidate with doubtful times, alone on the device or beside others, and the pause between them, in
 s. With two attempts and no pause, an H100 doubted four honest kernels of 611, all within one hour of one machine; with
-three and 0.2 s an H200 doubted two of some 150 beside other tests.
+three and 0.2 s an H200 doubted one or two of some 150 beside other tests.
 """
 
 

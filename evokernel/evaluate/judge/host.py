@@ -52,7 +52,7 @@ class _Request(NamedTuple):
 class JudgeHost:
     """Forks judges, ends them on request, and reports how they ended."""
 
-    def __init__(self, control: socket.socket, engine: int, later: Sequence[str] = ()) -> None:
+    def __init__(self, control: socket.socket, engine: int, later: Sequence[str]) -> None:
         self._control = control
         self._later = later  # modules to import after the first fork
         self._probe = -1  # descriptor of the fork that tries them
