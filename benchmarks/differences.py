@@ -37,6 +37,8 @@ TIMES = 10
 MIXED = "mixed rows"
 NEVER_ENDS = "never ends"
 _PATIENCE_S = 30
+_DRAWING = -1
+"""In place of a subject: inputs and right answers of a case are made, which takes its time beside other work."""
 _CHILDREN = 6
 """Processes that run kernels for a GPU, which compile them first."""
 _FLAGS = ("-std=c++20", "-O1", "-march=native", "-shared", "-fPIC", "-w")
@@ -160,18 +162,20 @@ def _child(given: tuple[Any, ...]) -> tuple[Any, Connection]:
 
 def _followed(child: Any, pipe: Connection, found: list[str | None]) -> tuple[int, int | None]:
     """Take in what a child finds; return the case and the subject that ended it, None at its regular end."""
-    case, at = 0, -1
+    case, at = 0, _DRAWING
     while True:
         try:
-            if not pipe.poll(_PATIENCE_S * (10 if at < 0 else 1)):
+            if not pipe.poll(_PATIENCE_S * (10 if at == _DRAWING else 1)):
                 child.kill()
+                if at == _DRAWING:
+                    raise SystemExit(f"case {case} was not drawn within {_PATIENCE_S * 10} s")
                 found[at] = NEVER_ENDS
                 return case, at
             message = pipe.recv()
         except EOFError:
             child.join()
-            if at < 0:
-                raise SystemExit("the process that compares numbers died before it began") from None
+            if at == _DRAWING:
+                raise SystemExit(f"the process that compares numbers died as it drew case {case}") from None
             found[at] = f"ends its process ({child.exitcode})"
             return case, at
         if message is None:
@@ -230,6 +234,7 @@ def _examine(
             pipe.send((number, "", f"cannot be loaded: {error!r}"))
     for case in range(start, len(given.cases)):
         workload, distribution = given.cases[case]
+        pipe.send((case, _DRAWING))
         inputs, expected = given.drawn(case)
         unfit = set()
         for number in sorted(calls, key=lambda each: each != originals[each]):

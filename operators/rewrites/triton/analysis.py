@@ -4,7 +4,15 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, called, dotted, keyword_of
+from operators.rewrites.triton.source import (
+    LaunchSite,
+    TritonKernel,
+    TritonModule,
+    called,
+    dotted,
+    keyword_of,
+    walk_new,
+)
 
 HINTS = ("tl.multiple_of", "tl.max_contiguous")
 STORES = ("tl.store",)
@@ -39,8 +47,8 @@ class Range:
 
 
 def binds(node: ast.AST, name: str) -> bool:
-    """Say whether a statement, or one inside it, gives a name a value."""
-    return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in ast.walk(node))
+    """Say whether a statement, or one inside it, gives a name a value that it had not."""
+    return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in walk_new(node))
 
 
 def reaching(module: TritonModule, use: ast.AST, name: str) -> ast.Assign | ast.For | None:

@@ -11,6 +11,8 @@ from operators.rewrites.library import unused_name
 
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 _WORD = re.compile(r"\w+")
+ROW_UNIT = "ROW_UNIT_"
+"""Beginning of the names of constexprs that divide what a launch passes for a number that its kernel restates."""
 _ATOMS = (ast.Name, ast.Constant, ast.Call, ast.Attribute, ast.Subscript)
 
 
@@ -219,6 +221,29 @@ def names_in(node: ast.AST) -> frozenset[str]:
 def same(left: ast.AST | None, right: ast.AST | None) -> bool:
     """Say whether two expressions differ in layout at most."""
     return left is not None and right is not None and ast.dump(left) == ast.dump(right)
+
+
+def restated(node: ast.AST) -> str | None:
+    """Return the name N where a statement is `N = N // ROW_UNIT_N * ROW_UNIT_N`, which `row_alignment` writes."""
+    match node:
+        case ast.Assign(
+            targets=[ast.Name(id=name)],
+            value=ast.BinOp(
+                left=ast.BinOp(left=ast.Name(id=again), op=ast.FloorDiv(), right=ast.Name(id=unit)),
+                op=ast.Mult(),
+                right=ast.Name(id=other),
+            ),
+        ) if name == again and unit == other and unit.startswith(ROW_UNIT):
+            return name
+    return None
+
+
+def walk_new(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and all nodes inside it, like `ast.walk`, but without statements that only restate a value."""
+    if restated(node) is None:
+        yield node
+        for child in ast.iter_child_nodes(node):
+            yield from walk_new(child)
 
 
 def _is_jit(node: ast.FunctionDef) -> bool:

@@ -5,7 +5,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from operators.rewrites.triton.analysis import base_pointer, pointer
-from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, called, dotted, end_of, fresh
+from operators.rewrites.triton.source import (
+    LaunchSite,
+    TritonKernel,
+    TritonModule,
+    called,
+    dotted,
+    end_of,
+    fresh,
+    walk_new,
+)
 from operators.rewrites.triton.span_edits import SpanEdits
 
 _EFFECTS = ("store", "load", "atomic", "gather", "scatter", "debug_barrier", "device_print", "device_assert", "inline")
@@ -26,7 +35,7 @@ def indented(lines: Iterable[str]) -> list[str]:
 def bound_names(*nodes: ast.AST) -> Counter[str]:
     """Return the number of bindings of each name inside the nodes."""
     return Counter(
-        n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)
+        n.id for node in nodes for n in walk_new(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)
     )
 
 

@@ -1,0 +1,102 @@
+"""`row_alignment`: wide loads and stores also where a row is 3000 or 4104 numbers long.
+
+Triton learns of a whole number only whether it is a multiple of 16. Where it is not, the rows of a matrix with so many
+columns may begin anywhere for all that the compiler knows, and it moves numbers one at a time: a matrix product of
+bf16 takes four times as long. Sizes of practice are multiples of 8, 4 or 2.
+"""
+
+import ast
+from collections.abc import Iterator
+
+from operators.rewrites.triton.analysis import binds, calls
+from operators.rewrites.triton.source import (
+    ROW_UNIT,
+    TritonKernel,
+    TritonModule,
+    TritonSite,
+    called,
+    dotted,
+    names_in,
+    restated,
+)
+from operators.rewrites.triton.span_edits import Argument, SpanEdits
+from operators.rewrites.triton.structure import code_of
+
+WIDEST = 16
+"""Numbers of one byte in the widest load; a larger divisor tells the compiler nothing."""
+
+
+class RowAlignment:
+    """Statements `N = N // UNIT * UNIT` at the head of a kernel, where UNIT divides N and is known at compile time.
+
+    They change no value, and tell the compiler what N is a multiple of.
+    """
+
+    name = "row_alignment"
+
+    def sites(self, module: TritonModule) -> list[TritonSite]:
+        """Return one site per kernel whose addresses are made with row lengths from its launches."""
+        found = [(kernel, _row_lengths(module, kernel)) for kernel in module.kernels.values()]
+        return [
+            TritonSite(f"{kernel.name} {' '.join(sizes)}", (kernel.name, *sizes)) for kernel, sizes in found if sizes
+        ]
+
+    def apply(self, module: TritonModule, site: TritonSite) -> str:
+        """Return the source with a divisor of each row length, as each launch passes it."""
+        kernel, sizes = module.kernels[str(site.detail[0])], [str(size) for size in site.detail[1:]]
+        edits = SpanEdits(module)
+        units = [
+            edits.add_parameter(kernel, ROW_UNIT + size.upper(), constexpr=True, argument=_divisor(module, size))
+            for size in sizes
+        ]
+        lines = [f"{size} = {size} // {unit} * {unit}" for size, unit in zip(sizes, units, strict=True)]
+        edits.insert_before(code_of(kernel)[0], lines)
+        imports = [stmt for stmt in module.tree.body if isinstance(stmt, ast.Import | ast.ImportFrom)]
+        if not any(isinstance(stmt, ast.Import) and any(map(_is_math, stmt.names)) for stmt in imports):
+            edits.insert_before(imports[0], ["import math"])
+        return edits.result()
+
+
+def _divisor(module: TritonModule, size: str) -> Argument:
+    return lambda launch: f"math.gcd({module.segment(module.passed(launch, size))}, {WIDEST})"
+
+
+def _is_math(alias: ast.alias) -> bool:
+    return alias.name == "math" and alias.asname is None
+
+
+def _row_lengths(module: TritonModule, kernel: TritonKernel) -> list[str]:
+    """Return the whole numbers among the parameters by which addresses are multiplied, in their order."""
+    launches, known = module.launches_of(kernel), {restated(stmt) for stmt in kernel.node.body}
+    factors = {
+        factor.id
+        for part in _addresses(kernel)
+        for product in ast.walk(part)
+        if isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult)
+        for factor in (product.left, product.right)
+        if isinstance(factor, ast.Name)
+    }
+    return [
+        name
+        for name in kernel.params
+        if name in factors - kernel.constexprs - known
+        and not binds(kernel.node, name)
+        and all(module.argument_of(launch, name) is not None for launch in launches)
+    ]
+
+
+def _addresses(kernel: TritonKernel) -> Iterator[ast.expr]:
+    """Yield the addresses of loads and stores, and what the names in them were made of, but for what was loaded."""
+    made: dict[str, list[ast.expr]] = {}
+    for stmt in ast.walk(kernel.node):
+        if isinstance(stmt, ast.Assign | ast.AugAssign):
+            for target in stmt.targets if isinstance(stmt, ast.Assign) else [stmt.target]:
+                made.setdefault(dotted(target), []).append(stmt.value)
+    waiting = [access.args[0] for access in calls(kernel, "tl.load", "tl.store") if access.args]
+    seen: set[str] = set()
+    while waiting:
+        part = waiting.pop()
+        yield part
+        for name in names_in(part) - seen:
+            seen.add(name)
+            waiting += [value for value in made.get(name, []) if not any(called(n, "tl.load") for n in ast.walk(value))]
