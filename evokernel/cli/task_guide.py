@@ -9,20 +9,23 @@ from evokernel.evaluate.device.device_class import this_machine
 from evokernel.languages import make_language
 from evokernel.languages.toolchain import forge_plain, run_plain
 from evokernel.tasks import load_task
+from evokernel.training.tables import task_name
+from operators.llm.sections import guide_section, task_section
 
 
 def task_guide(store: Store) -> str:
-    """Return task, entry point, contract and tool chain of a run; less where its task or its tool chain is not here."""
+    """Return the task with its reference and sizes, and how a kernel is written; less where either is not here."""
     identity = store.identity()
     if identity is None:
         return ""
     spec = str((yaml.safe_load(store.meta("config") or "") or {}).get("task", identity.task))
-    said = f"You write kernels in {identity.language} for {identity.device}. Task: {identity.task}"
+    said = f"You write kernels in {identity.language} for {identity.device}."
     try:
         task, device = load_task(spec), DEVICE_OF[identity.language]
         language = make_language(
             identity.language, run=run_plain, forge=forge_plain, device=this_machine().limits(device)
         )
-        return f"{said}, {task.description}.\n\n{language.guide(task.on(device))}"
+        on_device = task.on(device)
+        return f"{said}\n\n{task_section(on_device)}\n\n{guide_section(identity.language, language.guide(on_device))}"
     except (EvokernelError, KeyError, OSError):
-        return f"{said}."
+        return f"{said} Task: {task_name(identity.task)}."

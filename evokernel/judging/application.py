@@ -22,6 +22,8 @@ from evokernel.serve.answers import safe_headers
 FORMAT = 1
 PATH = "/judge"
 _KEYS = ("sources", "fidelity")
+_TO_ITS_END = 8
+"""How many times as long as it may be a body is read, and thrown away, before the connection is broken."""
 _WORDS = {
     HTTPStatus.UNAUTHORIZED: "send the token of the server: Authorization: Bearer TOKEN",
     HTTPStatus.NOT_FOUND: f"there is GET / and POST {PATH}, and nothing else",
@@ -118,6 +120,7 @@ class JudgeApplication:
         try:
             asked = [asyncio.wrap_future(self._judge.submit(source, fidelity=fidelity)) for source in sources]
             verdicts = asyncio.gather(*asked)
+            verdicts.add_done_callback(_taken_note_of)
             gone = asyncio.ensure_future(request.receive())  # with the body read, only a hang-up can come
             both: set[asyncio.Future[Any]] = {verdicts, gone}
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -135,17 +138,24 @@ class JudgeApplication:
         return JSONResponse({"format": FORMAT, "evaluations": found}, headers=safe_headers())
 
     async def _body(self, request: Request) -> Any:
-        """Return the JSON of a body, which is read no further than it may be long."""
+        """Return the JSON of a body, of which no more is kept than it may be long.
+
+        One that says to be somewhat longer is read to its end: who still sends sees no answer, but a broken connection.
+        """
         most, body = self._limits.body_bytes, bytearray()
         too_large = _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {most} bytes")
-        if int(request.headers.get("content-length", "0")) > most:
+        said = int(request.headers.get("content-length", "0"))
+        if said > _TO_ITS_END * most:
             raise too_large
         try:
             async with asyncio.timeout(self._limits.body_s):
                 async for part in request.stream():
-                    body += part
+                    if said <= most:
+                        body += part
                     if len(body) > most:
                         raise too_large
+            if said > most:
+                raise too_large
         except TimeoutError:
             raise _Refused(HTTPStatus.REQUEST_TIMEOUT, f"no whole body in {self._limits.body_s:g} s") from None
         try:
@@ -168,6 +178,12 @@ class JudgeApplication:
             words = f"{len(sources)} sources in one request, and at most {self._limits.sources} may be; split them"
             raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, words)
         return sources, fidelity
+
+
+def _taken_note_of(verdicts: asyncio.Future[Any]) -> None:
+    """Read the error of verdicts that nobody waits for any more, so that asyncio does not report it."""
+    if not verdicts.cancelled():
+        verdicts.exception()
 
 
 def _document(evaluation: Evaluation) -> dict[str, Any]:

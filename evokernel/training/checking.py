@@ -45,6 +45,8 @@ def check_file(path: Path, stores: Sequence[Store]) -> DatasetReport:
     Raises:
         StoreError: the file cannot be read.
     """
+    if path.suffix == ".parquet":
+        raise StoreError(f"{path} is Parquet, and only JSONL can be checked: export once more without --parquet")
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:

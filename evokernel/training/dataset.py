@@ -18,9 +18,11 @@ from evokernel import __version__
 from evokernel.errors import StoreError
 from evokernel.training.dataset_guide import arrow_fields, card, folder_card
 from evokernel.training.rows import FORMAT, KINDS, ReplyChoice, Row, rows_of
-from evokernel.training.tables import TABLES, PromptWriter, TableChoice, difficulty, table_rows
+from evokernel.training.tables import TABLES, PromptWriter, TableChoice, difficulty, table_rows, task_name
 
 MANIFEST, SCHEMA, CARD = "dataset.json", "schema.json", "README.md"
+_TEST = ".test"
+"""Behind the kind, in the names of files with replies of test tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,34 +61,39 @@ def write_dataset(  # noqa: PLR0913 - each is a choice of its caller, or what on
         tables: filter and form of the tables; None for no tables.
         guide: returns what a programmer must know of the task of a run; it begins each prompt that no operator wrote.
         write: writes the prompts that operators would have written for children of rules, of a run.
-        test_tasks: tasks whose rows go to the split `test`.
+        test_tasks: tasks whose rows go to the split `test`, and whose replies to files of their own.
         parquet: write tables as Parquet, not JSONL.
         difficulties: least and greatest difficulty of a run that is taken, 0 to 1; None takes all.
 
     Raises:
-        StoreError: the folder holds other files, two stores are of one run, there is no row, or pyarrow is missing.
+        StoreError: the folder holds other files, two stores are of one run, no run is of a test task, there is no row,
+            or pyarrow is missing.
     """
     _check(folder, stores)
     taken = _taken(stores, difficulties)
-    rows: dict[str, list[Row]] = {kind: [] for kind in KINDS}
+    tasks = [task_name(identity.task) if (identity := store.identity()) else "" for store, _ in taken]
+    testing = _testing(tasks, test_tasks)
+    rows: dict[str, list[Row]] = {f"{kind}{split}": [] for split in ("", _TEST) for kind in KINDS}
     made: dict[str, dict[str, list[Row]]] = {}
     runs: list[dict[str, Any]] = []
     places: list[dict[str, Any]] = []
-    for store, hard in taken:
-        found = list(rows_of(store, choice))
+    for (store, hard), task in zip(taken, tasks, strict=True):
+        found, split = list(rows_of(store, choice)), "test" if task in testing else "train"
         for row in found:
-            rows[row["kind"]].append(row)
+            rows[f"{row['kind']}{_TEST if split == 'test' else ''}"].append(row)
         identity, run = store.identity(), store.meta("run_id") or ""
         runs.append({"id": run, "store": store.database.path.name, "rows": len(found), "difficulty": hard})
-        task = identity.task if identity else ""
         places.append({**runs[-1], "task": task, "device": identity.device if identity else ""})
-        split = "test" if task in test_tasks else "train"
         tabled = table_rows(store, guide(store), tables, write=write) if tables else {}
         runs[-1]["rows"] += sum(map(len, tabled.values()))
         for name, each in tabled.items():
             made.setdefault(name, {}).setdefault(split, []).extend(each)
     counts = {kind: len(each) for kind, each in rows.items()}
-    contents = {f"{kind}.jsonl": _lines(each).encode() for kind, each in rows.items()} if any(counts.values()) else {}
+    contents = {
+        f"{kind}.jsonl": _lines(each).encode()
+        for kind, each in rows.items()
+        if each or (kind in KINDS and any(counts.values()))
+    }
     form, suffix = tables.form if tables else "", "parquet" if parquet else "jsonl"
     files: dict[str, list[str]] = {}
     examples: dict[str, Row] = {}
@@ -97,16 +104,16 @@ def write_dataset(  # noqa: PLR0913 - each is a choice of its caller, or what on
             files.setdefault(name, []).append(f"{name}/{split}.{suffix}")
         if filled:
             examples[name] = next(iter(filled.values()))[0]
-            numbers = {split: len(each) for split, each in filled.items()}
+            parts = {split: (len(each), contents[f"{name}/{split}.{suffix}"]) for split, each in filled.items()}
             contents[f"{name}/{CARD}"] = card(
-                name, numbers, places, example=examples[name], suffix=suffix, form=form
+                name, parts, places, example=examples[name], suffix=suffix, form=form
             ).encode()
-            counts[f"{name}/"] = sum(numbers.values())
+            counts[f"{name}/"] = sum(map(len, filled.values()))
     if files:
-        contents[CARD] = folder_card(files, examples).encode()
+        contents[CARD] = folder_card(files, examples, contents).encode()
     if not contents:
         raise StoreError("there is nothing to learn from: no kernel that was asked for was judged")
-    numbers = {f"{kind}.jsonl": counts[kind] for kind in KINDS}
+    numbers = {f"{kind}.jsonl": len(each) for kind, each in rows.items()}
     for name, splits in made.items():
         numbers |= {f"{name}/{split}.{suffix}": len(each) for split, each in splits.items()}
     _publish(
@@ -116,6 +123,15 @@ def write_dataset(  # noqa: PLR0913 - each is a choice of its caller, or what on
         choice,
     )
     return TrainingDataset(folder, {name: count for name, count in counts.items() if count})
+
+
+def _testing(tasks: Sequence[str], asked: Sequence[str]) -> set[str]:
+    """Return the names of the test tasks. Raises `StoreError` where no run is of one."""
+    testing = {task_name(each) for each in asked}
+    if strangers := testing - set(tasks):
+        there = ", ".join(sorted(set(tasks)))
+        raise StoreError(f"no run is of the test task {', '.join(sorted(strangers))}; there are runs of: {there}")
+    return testing
 
 
 def _taken(stores: Sequence[Store], limits: tuple[float, float] | None) -> list[tuple[Store, float | None]]:
@@ -181,7 +197,8 @@ def _publish(folder: Path, files: dict[str, bytes], facts: dict[str, Any], choic
             if name in rows
         },
     }
-    replies = {SCHEMA: schema_text().encode()} if any(f"{kind}.jsonl" in files for kind in KINDS) else {}
+    told = any(name.endswith(".jsonl") and "/" not in name for name in files)
+    replies = {SCHEMA: schema_text().encode()} if told else {}
     contents = {**files, **replies, MANIFEST: (json.dumps(manifest, indent=2) + "\n").encode()}
     folder.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
@@ -203,5 +220,6 @@ def _remove_earlier(folder: Path) -> None:
     for name in TABLES:
         shutil.rmtree(folder / name, ignore_errors=True)
     for kind in KINDS:
-        (folder / f"{kind}.jsonl").unlink(missing_ok=True)
+        for split in ("", _TEST):
+            (folder / f"{kind}{split}.jsonl").unlink(missing_ok=True)
     (folder / CARD).unlink(missing_ok=True)

@@ -1,5 +1,6 @@
 """Dataset cards: README.md of the folder and of each table, as the Hugging Face hub and `datasets` read them."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,15 +28,16 @@ ABOUT = {
 }
 
 
-def folder_card(files: Mapping[str, Sequence[str]], examples: Mapping[str, Row]) -> str:
+def folder_card(files: Mapping[str, Sequence[str]], examples: Mapping[str, Row], contents: Mapping[str, bytes]) -> str:
     """Return the card of the whole folder, in which each table is a configuration: `load_dataset(folder, table)`.
 
     Args:
         files: by table the paths of its files, relative to the folder, each named by its split.
         examples: a row of each.
+        contents: of the files, by path.
     """
     configs = "".join(
-        f"- config_name: {table}\n  data_files:\n"
+        f"- config_name: {table}\n{_digest(*(contents[path] for path in paths))}  data_files:\n"
         + "".join(f"  - split: {path.split('/')[-1].split('.')[0]}\n    path: {path}\n" for path in paths)
         for table, paths in files.items()
     )
@@ -49,14 +51,24 @@ def folder_card(files: Mapping[str, Sequence[str]], examples: Mapping[str, Row])
 
 
 def card(
-    table: str, splits: Mapping[str, int], runs: Sequence[Mapping[str, Any]], *, example: Row, suffix: str, form: str
+    table: str,
+    splits: Mapping[str, tuple[int, bytes]],
+    runs: Sequence[Mapping[str, Any]],
+    *,
+    example: Row,
+    suffix: str,
+    form: str,
 ) -> str:
-    """Return the card of a table: where its files are, what a row is, which runs it comes from."""
+    """Return the card of a table: where its files are, what a row is, which runs it comes from.
+
+    `splits` has the number of rows of each file and its content.
+    """
     files = "".join(f"  - split: {split}\n    path: {split}.{suffix}\n" for split in splits)
-    counts = ", ".join(f"{count} rows for {split}" for split, count in splits.items())
+    counts = ", ".join(f"{count} rows for {split}" for split, (count, _) in splits.items())
+    digest = _digest(*(content for _, content in splits.values()))
     sources = "\n".join(f"| {run['id']} | {run['store']} | {run['task']} | {run['device']} |" for run in runs)
     return (
-        f"---\nconfigs:\n- config_name: default\n  data_files:\n{files}"
+        f"---\nconfigs:\n- config_name: default\n{digest}  data_files:\n{files}"
         f"dataset_info:\n  features:\n{card_features(example, '  ')}tags:\n- code\n- gpu-kernels\n---\n\n"
         f"# {table}\n\n{ABOUT[table]}\n\n{counts}; form `{form}`; written by evokernel {__version__}.\n\n"
         "A speed-up holds on its device alone: do not mix devices in one objective.\n"
@@ -65,6 +77,14 @@ def card(
         "and measured gain.\n\n"
         f"| run | store | task | device |\n|---|---|---|---|\n{sources}\n"
     )
+
+
+def _digest(*contents: bytes) -> str:
+    """Return the line of a configuration that differs where its rows do.
+
+    `datasets` knows a folder that it has read by its card, and would return the rows of an earlier dataset.
+    """
+    return f"  description: rows {hashlib.sha256(b''.join(contents)).hexdigest()[:16]}\n"
 
 
 def card_features(row: Row, indent: str) -> str:

@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 from archive.store import Store
+from evokernel.languages import syntax_of
 from evokernel.records.candidate import Proposal
 from evokernel.records.evaluation import Evaluation, Status
 from evokernel.records.llm import Message
@@ -148,10 +150,16 @@ def table_rows(store: Store, guide: str, choice: TableChoice, *, write: PromptWr
     }
 
 
+def task_name(spec: str) -> str:
+    """Return the name of a task in rows: where the run has a file, its name without `_task.py`."""
+    return Path(spec).name.removesuffix(".py").removesuffix("_task")
+
+
 def _place(store: Store) -> Row:
-    identity = store.identity()
-    names = ("task", "language", "device")
-    return {"run": store.meta("run_id") or ""} | {name: getattr(identity, name) if identity else "" for name in names}
+    identity, run = store.identity(), {"run": store.meta("run_id") or ""}
+    if identity is None:
+        return run | dict.fromkeys(("task", "language", "device"), "")
+    return run | {"task": task_name(identity.task), "language": identity.language, "device": identity.device}
 
 
 def _balanced(kernels: Sequence[JudgedKernel], most: float | None) -> list[JudgedKernel]:
@@ -215,6 +223,15 @@ class _Prompts:
     def __init__(self, guide: str, place: Row, form: str) -> None:
         self._guide, self._place, self._form = guide, place, form
 
+    def fence(self, each: JudgedKernel) -> str:
+        """Return a source as a prompt or a reply has it."""
+        return f"```{syntax_of(self._place['language'])}\n{each.source.rstrip()}\n```"
+
+    def improve(self, parent: JudgedKernel, why: str = "") -> str:
+        """Return the request for a faster kernel, by a plan where there is one."""
+        plan = f"\n\nThe plan: {why}" if why else ""
+        return f"Make this kernel faster. Reply with the whole source.{plan}\n\n{self.fence(parent)}"
+
     def row(self, form: str, request: str | Messages, answers: Mapping[str, JudgedKernel], facts: Row) -> Row:
         """Return a row: where it comes from, a prompt, and a column for each answer.
 
@@ -224,7 +241,7 @@ class _Prompts:
         ours = (Message("system", self._guide), Message("user", request)) if isinstance(request, str) else request
         messages = [{"role": each.role, "content": each.text} for each in ours]
         row = {**self._place, "form": form, **facts}
-        fenced = {name: f"```\n{each.source.rstrip()}\n```" for name, each in answers.items()}
+        fenced = {name: self.fence(each) for name, each in answers.items()}
         if not isinstance(request, str):
             fenced = {name: f"{_idea(answers[name])}{text}" for name, text in fenced.items()}
         if self._form == "trl":
@@ -241,15 +258,16 @@ def _marked(role: str, text: str) -> str:
 
 
 def _idea(each: JudgedKernel) -> str:
-    why = " ".join(each.judged.result.proposal.rationale.split())
+    why = _why(each)
     lines = [f"IDEA: {why}"] if why else []
     lines += [f"PREDICTED: {each.gain:.2f}x"] if each.gain else []
     return "\n".join((*lines, "", "")) if lines else ""
 
 
-def _improve(parent: JudgedKernel, why: str = "") -> str:
-    idea = f"\n\nThe plan: {why}" if why else ""
-    return f"Make this kernel faster. Reply with the whole source.{idea}\n\n```\n{parent.source.rstrip()}\n```"
+def _why(each: JudgedKernel) -> str:
+    """Return the rationale in one line, without the name of the operator that stands before it."""
+    proposal = each.judged.result.proposal
+    return " ".join(proposal.rationale.removeprefix(f"{proposal.operator}: ").split())
 
 
 def _sft(
@@ -263,10 +281,10 @@ def _sft(
         answer, facts = {"completion": each}, _answer_facts(each)
         yield prompts.row("reference", "Write a fast kernel. Reply with the whole source.", answer, facts)
         if each.parent is not None and each.beats_parent:
-            request = asked.get(each.judged.result.proposal.step) or _improve(each.parent)
+            request = asked.get(each.judged.result.proposal.step) or prompts.improve(each.parent)
             yield prompts.row("edit", request, answer, facts)
-            if why := each.judged.result.proposal.rationale:
-                yield prompts.row("plan", _improve(each.parent, why), answer, facts)
+            if why := _why(each):
+                yield prompts.row("plan", prompts.improve(each.parent, why), answer, facts)
 
 
 def _preferences(kernels: Sequence[JudgedKernel], prompts: _Prompts, choice: TableChoice) -> Iterator[Row]:
@@ -287,7 +305,7 @@ def _preferences(kernels: Sequence[JudgedKernel], prompts: _Prompts, choice: Tab
                 facts = {**_answer_facts(chosen), "rejected_candidate": rejected.judged.candidate_id,
                          "rejected_status": rejected.judged.status.value,
                          "rejected_reward_execution": rewards(rejected)["reward_execution"]}  # fmt: skip
-                yield prompts.row("siblings", _improve(parent), {"chosen": chosen, "rejected": rejected}, facts)
+                yield prompts.row("siblings", prompts.improve(parent), {"chosen": chosen, "rejected": rejected}, facts)
 
 
 def _fixes(kernels: Sequence[JudgedKernel], prompts: _Prompts, choice: TableChoice) -> Iterator[Row]:
@@ -296,7 +314,7 @@ def _fixes(kernels: Sequence[JudgedKernel], prompts: _Prompts, choice: TableChoi
         broken = each.parent
         if broken is not None and not broken.right:
             request = (
-                f"This kernel is wrong. Mend it. Reply with the whole source.\n\n```\n{broken.source.rstrip()}\n```\n\n"
+                f"This kernel is wrong. Mend it. Reply with the whole source.\n\n{prompts.fence(broken)}\n\n"
                 f"The judge says ({broken.judged.status.value}):\n{broken.decisive.feedback}"
             )
             facts = {**_answer_facts(each), "error": broken.judged.status.value}
@@ -313,7 +331,7 @@ def _trajectories(kernels: Sequence[JudgedKernel], choice: TableChoice) -> Itera
         while (before := way[0].parent) is not None:
             way.insert(0, before)
         if any(map(choice.takes, way)):
-            scores = [rewards(each)["reward_execution"] + rewards(each)["reward_speed"] for each in way]
+            scores = [_score(each) for each in way]
             later = [max(scores[number:]) for number in range(len(scores))]
             steps = [
                 {**kernel_row(each), "score": score, "return_discounted": value, "return_max": most}
@@ -322,6 +340,11 @@ def _trajectories(kernels: Sequence[JudgedKernel], choice: TableChoice) -> Itera
                 )
             ]
             yield {"candidate": leaf.judged.candidate_id, "length": len(way), "best": max(scores), "steps": steps}
+
+
+def _score(each: JudgedKernel) -> float:
+    """Return the reward of a step: all steps as measured in the search, so that a winner's parents can be compared."""
+    return float(rewards(each)["reward_execution"]) + (_number(each.searched.low) or 0.0 if each.searched else 0.0)
 
 
 def _searched_value(each: JudgedKernel) -> float:

@@ -74,11 +74,9 @@ def sections_of(
     """Return every section with content."""
     told, timed = feedback.holds(FeedbackLevel.CORRECTNESS), feedback.holds(FeedbackLevel.TIMES)
     made = [
-        PromptSection("task", _task(context.task)),
+        PromptSection("task", task_section(context.task)),
         *_device(context),
-        PromptSection("guide", f"## How a kernel is written in {context.language}\n\n{context.guide.strip()}")
-        if context.guide.strip()
-        else None,
+        PromptSection("guide", guide_section(context.language, context.guide)) if context.guide.strip() else None,
         *_rules(context, needs),
         *_parents(context, feedback, ladder=ContextNeed.LADDER in needs),
         *_broken(context, feedback),
@@ -98,7 +96,8 @@ def sections_of(
     return [section for section in made if section is not None]
 
 
-def _task(task: Task) -> str:
+def task_section(task: Task) -> str:
+    """Return what a prompt says of a task: its reference, the sizes that are timed, and what is right."""
     parts = [
         f"## The task: {task.name}",
         task.description,
@@ -110,6 +109,11 @@ def _task(task: Task) -> str:
         _precision(task),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def guide_section(language: str, guide: str) -> str:
+    """Return what a prompt says of how a kernel is written."""
+    return f"## How a kernel is written in {language}\n\n{guide.strip()}"
 
 
 def _workload(task: Task, workload: Workload) -> str:

@@ -1,6 +1,7 @@
 """Tables of training data, of a run with models and of one by rules alone."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 import yaml
 
 from archive.store import Store
+from evokernel.errors import StoreError
 from evokernel.records.candidate import Proposal
 from evokernel.records.llm import Message
 from evokernel.training.dataset import write_dataset
@@ -16,7 +18,7 @@ from evokernel.training.rows import ReplyChoice
 from evokernel.training.table_check import check_table, is_table
 from evokernel.training.tables import TableChoice
 from tests.support.stores import fill_store
-from tests.training.conftest import SAME
+from tests.training.conftest import SAME, remeasure
 
 
 @pytest.fixture
@@ -66,6 +68,7 @@ def test_pairs_are_told_apart_and_a_fix_begins_with_what_was_wrong(
     (way,) = (row for row in tables["trajectories"] if row["candidate"] == ids["finest"])
     assert [step["candidate"] for step in way["steps"]] == [ids[name] for name in ("seed", "wrong", "mended", "finest")]
     scores = [step["score"] for step in way["steps"]]
+    assert [step["score"] - step["reward_execution"] for step in way["steps"]][1] == 0.0
     assert way["steps"][0]["return_max"] == max(scores)
     assert way["steps"][1]["return_discounted"] == pytest.approx(scores[1] + 0.4 * scores[2] + 0.16 * scores[3])
 
@@ -79,7 +82,7 @@ def test_where_a_model_was_asked_the_prompt_is_the_stored_one(
     assert [texts[-1] for texts in asked] == [SAME]
     answer = edits[ids["fast"]]["completion"][0]["content"]
     assert answer.startswith("IDEA: ")
-    assert f"\nPREDICTED: {edits[ids['fast']]['gain']:.2f}x\n\n```\n" in answer
+    assert f"\nPREDICTED: {edits[ids['fast']]['gain']:.2f}x\n\n```cpp\n" in answer
     assert "Make this kernel faster." in edits[ids["ruled"]]["prompt"][-1]["content"], "no prompt is written for it"
 
 
@@ -199,3 +202,43 @@ def test_datasets_and_pandas_read_every_table(store: Store, tmp_path: Path) -> N
         assert len(pandas.read_json(folder / "train.jsonl", lines=True)) == len(rows)
         loaded = datasets.load_dataset(str(folder), cache_dir=cache)
         assert loaded["train"].num_rows == len(rows)
+
+
+def test_a_way_is_scored_by_the_search_alone(path: Path, ids: dict[str, str], tmp_path: Path) -> None:
+    remeasure(path, ids["seed"], 9.0)
+    with Store.open(path, write=False) as store:
+        ways = write(tmp_path / "data", store)["trajectories"]
+    first = ways[0]["steps"][0]
+    assert first["candidate"] == ids["seed"]
+    assert first["speedup"] == pytest.approx(9.0)
+    assert first["score"] < 1 + 2, "its children were not measured so"
+
+
+def test_other_rows_have_another_card(path: Path, ids: dict[str, str], store: Store, tmp_path: Path) -> None:
+    digests = []
+    for choice in ({}, {"min_speedup": 1.2}):
+        write(tmp_path / "data", store, **choice)
+        texts = [(tmp_path / "data" / name / "README.md").read_text() for name in (".", "sft")]
+        digests.append([re.findall("description: rows (\\w{16})\n", text) for text in texts])
+    (folder, table), (other_folder, other_table) = digests
+    assert table != other_table
+    assert set(table) <= set(folder)
+    assert set(other_table) <= set(other_folder)
+
+
+def test_a_test_task_is_known_by_its_name_and_its_replies_stay_apart(
+    store: Store, ids: dict[str, str], tmp_path: Path
+) -> None:
+    identity = store.identity()
+    assert identity is not None
+    folder = tmp_path / "data"
+    write_dataset(
+        folder, [store], ReplyChoice(), tables=TableChoice(), test_tasks=[f"/some/where/{identity.task}_task.py"]
+    )
+    assert read(folder / "supervised.jsonl") == []
+    assert read(folder / "supervised.test.jsonl")
+    assert (folder / "sft" / "test.jsonl").is_file()
+    with pytest.raises(StoreError, match=f"no run is of the test task other; there are runs of: {identity.task}"):
+        write_dataset(folder, [store], ReplyChoice(), test_tasks=["other"])
+    write_dataset(folder, [store], ReplyChoice())
+    assert not (folder / "supervised.test.jsonl").exists()
