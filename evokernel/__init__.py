@@ -7,12 +7,23 @@ from evokernel import aliases
 
 if TYPE_CHECKING:
     from evokernel.judging.judge import Judge
+    from evokernel.judging.replies import source_of_reply
     from evokernel.python.evolve import evolve
     from evokernel.python.run import Run, open_store
     from evokernel.records.evaluation import Evaluation
     from evokernel.scaffold.capture.captured_calls import CapturedCalls, capture
 
-__all__ = ["CapturedCalls", "Evaluation", "Judge", "Run", "__version__", "capture", "evolve", "open_store"]
+__all__ = [
+    "CapturedCalls",
+    "Evaluation",
+    "Judge",
+    "Run",
+    "__version__",
+    "capture",
+    "evolve",
+    "open_store",
+    "source_of_reply",
+]
 __version__ = "0.1.0"
 _PUBLIC = {
     "CapturedCalls": "evokernel.scaffold.capture.captured_calls",
@@ -22,6 +33,7 @@ _PUBLIC = {
     "capture": "evokernel.scaffold.capture.captured_calls",
     "evolve": "evokernel.python.evolve",
     "open_store": "evokernel.python.run",
+    "source_of_reply": "evokernel.judging.replies",
 }
 
 

@@ -10,7 +10,6 @@ import click
 
 from evokernel.cli.display.tables import dollars
 from evokernel.config.model_choice import (
-    ASKING_SHARES,
     DEFAULT_CALLS,
     DEFAULT_DOLLARS,
     VARIABLE,
@@ -69,6 +68,7 @@ def with_models(
     if not any(model.model for model in config.models):
         return config
     from evokernel.llm.trial_call import try_models  # imports litellm, which takes seconds
+    from operators.llm.templates import load_templates
 
     trials = asyncio.run(try_models(config.models))
     for trial in trials:
@@ -76,7 +76,9 @@ def with_models(
         click.echo(f"  {trial.price_line}")
     if own:
         return config
-    asked = f"asked by {', '.join(ASKING_SHARES)}, beside the rules"
+    templates = load_templates(config.prompts)
+    asking = dict.fromkeys(name for island in config.islands for name in island.operators if name in templates)
+    asked = f"asked by {', '.join(asking)}, beside the rules"
     if session_dollars is not None:
         click.echo(f"{asked}; at most {dollars(session_dollars)} at the end of this session")
         return config
