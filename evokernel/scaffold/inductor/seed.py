@@ -19,6 +19,8 @@ from evokernel.records.build import BuildFailure, Built
 from evokernel.scaffold.gpu_trial import NO_GPU, NotJudged, judged_here
 from evokernel.task import Task
 from evokernel.tasks import load_task, task_path
+from operators.rewrites.triton import TRITON_REWRITES
+from operators.rewrites.triton.row_alignment import RowAlignment
 
 _START = """
 import importlib, json, os, sys
@@ -124,6 +126,13 @@ def build_for_sm90(
     raise NoInductorSeed(f"{whose} is no kernel for sm_90: {_first_line(complaint)}")
 
 
+def _aligned(program: str) -> str:
+    """Return a program whose kernels know divisors of their sizes, as a search would make it before anything else."""
+    while move := next((each for each in TRITON_REWRITES.moves(program) if each.rewrite == RowAlignment.name), None):
+        program = TRITON_REWRITES.apply(program, move)
+    return program
+
+
 class _Maker:
     """Makes and checks the program for one task."""
 
@@ -146,7 +155,7 @@ class _Maker:
         told = self._ask("program_process", self._task_arguments)
         if "program" not in told:
             raise NoInductorSeed(str(told["reason"]))
-        program = str(told["program"])
+        program = _aligned(str(told["program"]))
         checked = f"It compiles for sm_90. {self.check(task, program)}"
         return _HEAD.format(name=task.name, version=told["version"], checked=checked) + program
 

@@ -66,7 +66,10 @@ def _is_math(alias: ast.alias) -> bool:
 
 
 def _row_lengths(module: TritonModule, kernel: TritonKernel) -> list[str]:
-    """Return the whole numbers among the parameters by which addresses are multiplied, in their order."""
+    """Return the parameters by which addresses are multiplied, and those that masks compare with, in their order.
+
+    A mask that may change at any number lets no load be wide, however well its rows are aligned.
+    """
     launches, known = module.launches_of(kernel), {restated(stmt) for stmt in kernel.node.body}
     factors = {
         factor.id
@@ -75,6 +78,13 @@ def _row_lengths(module: TritonModule, kernel: TritonKernel) -> list[str]:
         if isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult)
         for factor in (product.left, product.right)
         if isinstance(factor, ast.Name)
+    }
+    factors |= {
+        compare.comparators[0].id
+        for compare in ast.walk(kernel.node)
+        if isinstance(compare, ast.Compare)
+        and isinstance(compare.ops[0], ast.Lt)
+        and isinstance(compare.comparators[0], ast.Name)
     }
     return [
         name
