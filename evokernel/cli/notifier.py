@@ -3,14 +3,16 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from evokernel.cli.delivery import Delivery
+from evokernel.cli.display.following import StoreFollower
 from evokernel.cli.display.snapshot import NOTHING, Snapshot
 from evokernel.cli.display.text import one_line, times
 from evokernel.cli.display.watch_json import best_document
 from evokernel.config.notify import MessageKind
-from evokernel.config.run import BudgetConfig
+from evokernel.config.run import BudgetConfig, RunConfig
 from evokernel.config.session_budget import SESSION_LIMIT
 from evokernel.engine.stoppers import LIMITS
 from evokernel.errors import EvokernelError
@@ -26,6 +28,25 @@ LOOK_S = 5.0
 """Time between two looks at the budget, in s."""
 _NEARLY = 0.8
 _KINDS: dict[RemarkKind, MessageKind] = {RemarkKind.FAULT: "fault", RemarkKind.MODEL_REST: "models"}
+
+
+def tell_end(config: RunConfig, store: Path, reason: str, *, warn: Listener) -> None:
+    """Tell the receivers of a config that its run has ended, where the last session did not know it would be the last.
+
+    Raises:
+        ConfigError: a receiver cannot be used.
+    """
+    follower = StoreFollower(store)
+    try:
+        snapshot = follower.look().snapshot
+    finally:
+        follower.close()
+    about = {"task": Path(config.task).stem, "store": str(store)}
+    notifier = Notifier([Delivery(each) for each in config.notify], about=about, budget=config.budget, warn=warn)
+    notifier.watch(lambda: snapshot)
+    notifier.reason = reason
+    with notifier.until_the_end():
+        pass
 
 
 class Notifier:

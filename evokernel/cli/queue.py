@@ -15,11 +15,15 @@ from archive.lock import EngineLock
 from evokernel.cli.display.tables import dollars as dollars_text
 from evokernel.cli.display.tables import put, table
 from evokernel.cli.display.text import DIM, clean, duration, one_line, stdout, times
+from evokernel.cli.notifier import tell_end
 from evokernel.cli.session import SIGNAL_EXIT, SIGNALS
+from evokernel.config.load import load_config
 from evokernel.errors import ConfigError, StoreError
+from evokernel.protocols import Listener
 from evokernel.queue.facts import store_facts
 from evokernel.queue.file import QueueFile
 from evokernel.queue.records import EntryState, QueueEntry, QueueNight, SharedBudget
+from evokernel.records.events import Event, Notice
 
 QUEUE = Path("runs/queue.sqlite")
 REASON_WIDTH = 90
@@ -219,7 +223,7 @@ def run(context: click.Context, wait: bool, grace_s: int, path: Path) -> None:
     with QueueFile.open(path, create=wait) as queue:
         lock = EngineLock(path)
         try:
-            runner = QueueRunner(queue, say=_say, wait=wait, grace_s=grace_s)
+            runner = QueueRunner(queue, say=_say, wait=wait, grace_s=grace_s, ended=_tell_end)
             caught = list[int]()
 
             def stop(number: int, frame: FrameType | None) -> None:
@@ -233,6 +237,23 @@ def run(context: click.Context, wait: bool, grace_s: int, path: Path) -> None:
         finally:
             lock.release()
     context.exit(SIGNAL_EXIT + caught[0] if caught else 0)
+
+
+def _tell_end(entry: QueueEntry, reason: str) -> None:
+    """Send the message on the end of a night to those whom the config of an entry names."""
+    try:
+        tell_end(load_config(entry.config, overrides=entry.settings), entry.store, reason, warn=_Spoken())
+    except ConfigError as error:
+        _say(str(error))
+
+
+class _Spoken(Listener):
+    """A listener that says what could not be delivered."""
+
+    def hear(self, event: Event) -> None:
+        """Say a notice."""
+        if isinstance(event, Notice):
+            _say(event.text)
 
 
 def _say(text: str) -> None:

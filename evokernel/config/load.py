@@ -19,6 +19,16 @@ LookUp = Callable[[Mapping[str, Any], Path], Iterable[tuple[Location, str]]]
 """A function from a raw config and its folder to mistakes, each a place and a text."""
 
 
+class _ConfigLoader(yaml.SafeLoader):
+    """A safe loader to which a key is a text: `on` means `on`, and not True as in YAML 1.1."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        for key, _ in node.value:
+            if key.tag == "tag:yaml.org,2002:bool":
+                key.tag = "tag:yaml.org,2002:str"
+        return super().construct_mapping(node, deep)
+
+
 def load_config(path: Path, *, overrides: Sequence[str] = (), look_up: LookUp | None = None) -> RunConfig:
     """Read a config file, apply `key.sub=value` overrides, and make its paths absolute.
 
@@ -42,7 +52,7 @@ def load_config(path: Path, *, overrides: Sequence[str] = (), look_up: LookUp | 
     except OSError as error:
         raise ConfigError(f"cannot read the config {path}: {error}") from None
     try:
-        raw = yaml.safe_load(text)
+        raw = yaml.load(text, Loader=_ConfigLoader)
     except yaml.YAMLError as error:
         raise ConfigError(syntax_problem(path, error)) from None
     if not isinstance(raw, dict):
@@ -88,7 +98,7 @@ def _override(raw: dict[str, Any], text: str) -> None:
     for name in parents:
         place = _child(place, name, key)
     try:
-        parsed = yaml.safe_load(value)
+        parsed = yaml.load(value, Loader=_ConfigLoader)
     except yaml.YAMLError as error:
         raise ConfigError(f"--set {key}: {value!r} is not valid YAML: {error}") from None
     if not isinstance(place, dict):

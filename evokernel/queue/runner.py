@@ -68,9 +68,10 @@ class QueueRunner:
         grace_s: time that a session has to end in order, in s.
         look_s: time between two looks at a session, in s.
         host, clock, gpus: the outside world: where sessions run, the time, the number of GPUs.
+        ended: told of an entry that its night has ended, and why, where none of its sessions could tell.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a choice of its caller, or the outside world
         self,
         queue: QueueFile,
         *,
@@ -81,8 +82,10 @@ class QueueRunner:
         host: ChildSessions | None = None,
         clock: QueueClock | None = None,
         gpus: Callable[[], int] = count_gpus,
+        ended: Callable[[QueueEntry, str], None] = lambda entry, reason: None,
     ) -> None:
         self._queue = queue
+        self._tell_end = ended
         self._say = say
         self._wait = wait
         self._grace_s = grace_s
@@ -159,8 +162,11 @@ class QueueRunner:
         elif all(each.state in (EntryState.DONE, EntryState.FAILED) for each in self._queue.entries(night.id)):
             reason = "each entry has ended"
         if reason:
+            cut_short = [each for each in self._queue.entries(night.id) if each.state is EntryState.WAITING]
             self._queue.end_night(night.id, reason)
             self._say(f"night {night.id} has ended: {reason}")
+            for entry in cut_short:
+                self._tell_end(entry, reason)
         return bool(reason)
 
     def _ready(self, night: QueueNight) -> list[WaitingEntry]:

@@ -1,6 +1,6 @@
 """Events of a run since a moment: the best kernel then and now, the work and its cost, what went wrong."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from archive.follower import read_account
@@ -42,8 +42,14 @@ def recent_events(store: Store, since: float) -> RecentEvents:
             now=account.lead,
             before=_last(change for change in changes if change.at <= since),
             changes=tuple(change for change in changes if change.at > since),
-            troubles=tuple(remark for remark in store.remarks.all(TROUBLES) if remark.at > since),
+            troubles=tuple(remark for remark in _troubles(store) if remark.at > since),
         )
+
+
+def _troubles(store: Store) -> Iterator[Remark]:
+    """Yield the remarks on troubles, without that on the device of the first session, which changed nothing."""
+    first = next(iter(store.remarks.all([RemarkKind.DEVICE_CHANGE])), None)
+    yield from (remark for remark in store.remarks.all(TROUBLES) if remark != first)
 
 
 def _last(changes: Iterable[LeaderChange]) -> LeaderChange | None:

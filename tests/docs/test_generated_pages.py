@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from evokernel.cli import group
-from evokernel.config.load import parse_config
+from evokernel.config.load import load_config, parse_config
 from evokernel.config.run import RunConfig
 from evokernel.engine.assemble import make_operators, make_topology
 from evokernel.tasks import task_path
@@ -121,6 +121,15 @@ def test_examples_of_configs_can_be_used() -> None:
     shortest, longest = (made_live(yaml.safe_load(block)) for block in blocks("config.md", "yaml"))
     assert shortest.islands[0].operators == {"rewrite": 0.55, "tune": 0.4, "blend": 0.05}
     assert longest.topology == {"builders": ("ideas",), "ideas": ("builders",)}
+
+
+def test_the_example_of_messages_can_be_used_in_a_file(tmp_path: Path) -> None:
+    (block,) = blocks("nights.md", "yaml")
+    path = tmp_path / "night.yaml"
+    path.write_text(f"task: gemm\nbudget: {{hours: 1}}\nislands: [{{name: one, operators: {{tune: 1}}}}]\n{block}")
+    config = load_config(path, overrides=["notify=[{command: [jq], on: [fault]}]"])
+    assert config.notify[0].on == ("fault",)
+    assert load_config(path).notify[0].on == ("best", "end")
 
 
 def test_the_example_with_models_can_be_used() -> None:

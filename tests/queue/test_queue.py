@@ -1,5 +1,6 @@
 """The queue as a user has it: its commands, a kill, a config that cannot be used, a month of nights."""
 
+import json
 import os
 import signal
 import subprocess
@@ -74,6 +75,18 @@ def test_names_that_name_nothing_are_told_at_once(project: Path, configs: list[s
     assert "operator.yaml:3:35: islands.0.operators.tuen: unknown operator 'tuen'" in result.stderr
     assert "nothing was added" in result.stderr
     assert not (project / "runs" / "queue.sqlite").exists()
+
+
+def test_the_end_of_a_night_is_told_where_no_session_could(project: Path, call: Call) -> None:
+    receiver = "notify: [{command: [sh, -c, 'cat >> told.jsonl'], on: [end]}]\n"
+    (project / "one.yaml").write_text(CONFIG.format(task="gemm") + receiver)
+    added = call("queue", "add", "one.yaml", "--hours", "0.01")
+    assert added.exit_code == 0, added.stderr
+    ended = call("queue", "run")
+    assert "night 1 has ended: the time of its night is used" in ended.stdout, ended.stderr
+    (told,) = (json.loads(line) for line in (project / "told.jsonl").read_text().splitlines())
+    assert (told["event"], told["text"], told["task"]) == ("end", "the time of its night is used", "gemm")
+    assert told["store"] == str(project / "runs" / "one.db")
 
 
 def test_the_next_seven_o_clock() -> None:

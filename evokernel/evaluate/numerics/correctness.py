@@ -267,7 +267,10 @@ def _causes(seen: ErrorPattern, much: float, scale: float) -> str:
     if seen.share > 0 and not (seen.spread and 0 < relative < 0.02):
         return f"{seen.text} wrong"
     what = f"{seen.text} off" if seen.share > 0 else "no element is far off, but all together are"
-    guess = "precision was lost (operands or sums in fewer bits, an approximate function, or an unstable formula)"
+    guess = (
+        "precision was lost (operands or sums in fewer bits, an approximate function, or an unstable formula), "
+        "or a small part is missing (a scalar such as eps, a remainder)"
+    )
     return f"{what}, by about 2^{math.log2(relative):.0f} of the results' size: {guess}"
 
 
