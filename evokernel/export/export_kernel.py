@@ -84,6 +84,7 @@ def export(
     per_workload: bool = False,
     sizes: int = 0,
     accept_from: float = 0.0,
+    operator: bool = False,
     notify: Callable[[str], None] = lambda stage: None,
 ) -> ExportedKernel:
     """Write a kernel of a run to a folder, after it passed once more on held-out inputs with fresh seeds.
@@ -96,12 +97,14 @@ def export(
         sizes: number of sizes between the workloads at which the kernels are judged beside torch; 0 leaves all but the
             workloads to torch.
         accept_from: the least speed-up over torch; where an interval begins below it, torch answers.
+        operator: export nothing where there can be no op.py.
         notify: takes the name of each stage as it begins; most last minutes.
 
     Raises:
         StoreError: there is no such kernel, or the store lacks the config it was judged by.
         TaskError: the task has changed since.
-        NotExported: it fails on held-out inputs, no kernel is accepted anywhere, or the files do not work on their own.
+        NotExported: it fails on held-out inputs, no kernel is accepted anywhere, the files do not work on their own,
+            or there is no operator where one is asked for.
             Where the run's own final measurements say that none will be accepted, none is judged again.
     """
     check_folder(out)
@@ -112,6 +115,9 @@ def export(
     measured = [_final_measurement(each) for each in (found, *others)]
     if (known := [each for each in measured if each and _slow(each, accept_from)]) and len(known) == len(measured):
         raise NotExported(f"{_slower(known, accept_from)}. The run itself measured that; nothing was judged again")
+    reference, complaint = _reference(task)
+    if operator and complaint:
+        raise NotExported(f"{candidate.id} can be no operator: {complaint}")
     checks = _checks(store)
     notify(f"judging {candidate.id} anew, in fresh processes and on held-out workloads")
     judgement = _judge_again(found, config, checks)
@@ -126,8 +132,6 @@ def export(
             judgements[f"{KERNEL}_{name}"] = again
         else:
             left_out[name] = _complaint(again)
-    reference = reference_files(task.reference)
-    complaint = check_reference(reference) if reference else _NO_REFERENCE
     dispatch, no_dispatch = None, ""
     if sizes and not complaint:
         notify(f"judging at the workloads and {sizes} sizes between them, beside torch")
@@ -143,7 +147,7 @@ def export(
         raise NotExported(_slower([each.last for each in judgements.values()], accept_from))
     texts = export_files(
         *(task, judgements, config),
-        reference={} if complaint else reference,
+        reference=reference,
         dispatch=dispatch,
         accept_from=accept_from,
     )
@@ -165,6 +169,15 @@ def export(
         dispatch=dispatch,
         no_dispatch=no_dispatch,
     )
+
+
+def _reference(task: Task) -> tuple[dict[str, str], str]:
+    """Return the files of the task's reference, or none and the reason in one line."""
+    files = reference_files(task.reference)
+    fault = check_reference(files) if files else ""
+    said = f"the reference of the task does not load on its own: {fault.splitlines()[-1]}" if fault else ""
+    complaint = said or ("" if files else _NO_REFERENCE)
+    return ({} if complaint else files), complaint
 
 
 def _dispatch(

@@ -14,7 +14,9 @@ _OPERATOR = "op"
 
 
 def read_exported(folder: Path) -> str:
-    """Return the id of the candidate in the folder of an export; empty where there is none."""
+    """Return the id of the candidate in the folder of an export; empty where there is none, or no operator."""
+    if not (folder / f"{_OPERATOR}.py").exists():
+        return ""
     try:
         return str(json.loads((folder / "provenance.json").read_text(encoding="utf-8"))["candidate"])
     except (OSError, ValueError, KeyError):
@@ -30,7 +32,7 @@ def load_operator(folder: Path) -> Callable[..., Any]:
         NotExported: the export has no operator.
     """
     if not (folder / f"{_OPERATOR}.py").exists():
-        raise NotExported(f"{folder} has no op.py: the reference of its task cannot be written down as a file")
+        raise NotExported(f"{folder} has no op.py; `evokernel export` says why")
     names = [path.stem for path in folder.glob("*.py")]
     others = {name: sys.modules.pop(name) for name in names if name in sys.modules}
     prefix = f"_evokernel_export_{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]}"

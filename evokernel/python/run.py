@@ -139,7 +139,8 @@ class Run:
             out: the folder; one beside the store if left out.
 
         Raises:
-            NotExported: the kernel fails the new measurement, or cannot be an operator.
+            NotExported: the kernel fails the new measurement, or cannot be an operator; the message says why.
+            TaskError: the task has changed since.
         """
         from evokernel.export.load import load_operator, read_exported
 
@@ -178,4 +179,4 @@ def _export(path: Path, name: str, folder: Path) -> None:
     from evokernel.export.export_kernel import export
 
     with Store.open(path, write=False) as store:
-        export(store, name, out=folder)
+        export(store, name, out=folder, operator=True)

@@ -37,5 +37,6 @@ def test_what_is_no_export_says_so(tmp_path: Path) -> None:
     assert read_exported(tmp_path) == ""
     assert read_exported(export(tmp_path / "a", 3)) == "3"
     (tmp_path / "a" / "op.py").unlink()
+    assert read_exported(tmp_path / "a") == "", "it is written anew"
     with pytest.raises(NotExported, match=r"has no op\.py"):
         load_operator(tmp_path / "a")

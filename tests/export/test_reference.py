@@ -127,3 +127,24 @@ def test_a_reference_that_needs_more_files_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "beside.py").touch()
     files = reference_files(reference_of(tmp_path, "my_op.py", f"import beside\n{OWN}"))
     assert "No module named 'beside'" in check_reference(files)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["import evokernel", "import math, evokernel.judging as j; import evokernel", "from evokernel import evolve"],
+)
+def test_imports_of_ours_beside_the_function_are_left_out(tmp_path: Path, line: str) -> None:
+    text = (
+        OWN.replace("import torch", f"import torch\n{line}\nimport operator")
+        + "\ndef search():\n    evokernel.evolve(double)\n"
+    )
+    files = reference_files(reference_of(tmp_path, "my_op.py", text))
+    assert check_reference(files) == ""
+    assert "import evokernel" not in files["my_op.py"]
+    assert "import operator\n" in files["my_op.py"]
+    assert ("import math" in files["my_op.py"]) == ("math" in line)
+
+
+def test_a_function_that_itself_needs_ours_is_not_written_down(tmp_path: Path) -> None:
+    text = f"import evokernel as ek\n{OWN.replace('x * 2', 'helper(x)')}\ndef helper(x):\n    return ek.twice(x)\n"
+    assert reference_files(reference_of(tmp_path, "my_op.py", text)) == {}
