@@ -20,6 +20,7 @@ from evokernel.config.run import RunConfig
 from evokernel.config.session_budget import SessionBudget
 from evokernel.config.topology import wrong_routes
 from evokernel.engine.model_gate import ModelMissing, is_drafter
+from evokernel.engine.plugin_parts import PluginChooser, PluginSelector
 from evokernel.engine.remark_listener import RemarkListener
 from evokernel.engine.search import Parts, Search, edits_since
 from evokernel.engine.stoppers import stopper_from
@@ -33,7 +34,7 @@ from evokernel.evaluate.device.device_class import Resolved, gpus_note, resolve_
 from evokernel.languages.constrained import constrained
 from evokernel.languages.device_limits import DeviceLimits
 from evokernel.llm.recordings import RecordedReply
-from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Operator, asks_model
+from evokernel.protocols import Chooser, Evaluator, Language, LanguageModel, Listener, Operator, Selector, asks_model
 from evokernel.records.candidate import Candidate
 from evokernel.records.events import Notice
 from evokernel.records.remarks import RemarkKind
@@ -346,12 +347,18 @@ def make_island(config: IslandConfig, operators: Mapping[str, Operator], *, lang
         raise ConfigError(f"island {config.name!r}: {names} cannot work on {language}; give it tune or blend")
     chosen = config.selector
     objective = {"objective": chosen.objective} if chosen.objective else {}
+    selector: Selector = make(chosen.kind, SELECTORS | WORKLOAD_SELECTORS, "selector", chosen.pressure, **objective)
+    if chosen.kind not in SELECTORS | WORKLOAD_SELECTORS:
+        selector = PluginSelector(selector, f"selector {chosen.kind!r} of island {config.name!r}")
+    chooser: Chooser = make(config.choose, CHOOSERS, "chooser")
+    if config.choose not in CHOOSERS:
+        chooser = PluginChooser(chooser, f"chooser {config.choose!r} of island {config.name!r}")
     return Island(
         name=config.name,
         operators=shares,
         archive=GridArchive(config.niches.axes),
-        selector=make(chosen.kind, SELECTORS | WORKLOAD_SELECTORS, "selector", chosen.pressure, **objective),
-        chooser=make(config.choose, CHOOSERS, "chooser"),
+        selector=selector,
+        chooser=chooser,
     )
 
 

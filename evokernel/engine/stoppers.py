@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from evokernel.config.registry import make
 from evokernel.config.run import BudgetConfig
 from evokernel.config.session_budget import RUN_LIMIT, word_for
+from evokernel.engine.plugin_parts import PluginStopper
 from evokernel.protocols import Stopper
 from evokernel.records.run import Progress
 
@@ -95,5 +96,5 @@ def stopper_from(budget: BudgetConfig) -> FirstOf:
     rules: list[Stopper] = [
         AtLimit(rule, limit, word_for(budget, name)) for name, rule, limit in settings if limit is not None
     ]
-    rules += [make(name, {}, "stopper") for name in budget.stoppers]
+    rules += [PluginStopper(make(name, {}, "stopper"), f"stopper {name!r}") for name in budget.stoppers]
     return FirstOf(tuple(rules))

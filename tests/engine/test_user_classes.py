@@ -36,6 +36,38 @@ class FastEnough:
         return None
 
 
+class Choosy:
+    """Raises as a selector, a chooser and a stopper."""
+
+    def __init__(self, pressure: float = 0.0) -> None:
+        pass
+
+    def select(self, elites: Sequence[object], picks: object, rng: object) -> object:
+        return elites[0].speed  # type: ignore[attr-defined]
+
+    def order(self, shares: object, accounts: object, rng: object) -> Sequence[str]:
+        raise KeyError("none")
+
+    def reason(self, progress: Progress) -> str | None:
+        return f"{1 / (progress.evaluations - 3):.0f}" and None
+
+    def remaining(self, progress: Progress) -> float | None:
+        return None
+
+
+class Silent(Choosy):
+    """Returns what is no elite, no list of names and no reason."""
+
+    def select(self, elites: object, picks: object, rng: object) -> object:
+        return None
+
+    def order(self, shares: object, accounts: object, rng: object) -> Sequence[str]:
+        return ["tune", "tone"]
+
+    def reason(self, progress: Progress) -> str | None:
+        return True  # type: ignore[return-value]
+
+
 class Broken(Operator):
     """Has a fault."""
 
@@ -73,6 +105,33 @@ def test_a_stopper_of_a_users_own_ends_a_search(tmp_path: Path) -> None:
         search = toy_search(store, config, InstantEvaluator())
         assert asyncio.run(search.run()) == "fast enough"
     assert search.account.best_speedup >= 0.5
+
+
+@pytest.mark.parametrize(
+    ("island", "budget", "words"),
+    [
+        ({"selector": {"kind": f"{__name__}:Choosy"}}, {}, r"selector '.*:Choosy' of island 'one' failed: AttributeE"),
+        ({"selector": {"kind": f"{__name__}:Silent"}}, {}, r"island 'one' failed: select returned None; expected one"),
+        (
+            {"choose": f"{__name__}:Choosy"},
+            {},
+            r"chooser '.*:Choosy' of island 'one' failed: KeyError: 'none' \(/.*:\d",
+        ),
+        ({"choose": f"{__name__}:Silent"}, {}, r"failed: order returned \['tune', 'tone'\]; expected a list of \["),
+        ({}, {"stoppers": [f"{__name__}:Choosy"]}, r"stopper '.*:Choosy' failed: ZeroDivisionError: "),
+        ({}, {"stoppers": [f"{__name__}:Silent"]}, r"stopper '.*:Silent' failed: reason returned True; expected a te"),
+    ],
+)
+def test_a_choice_that_fails_is_named_and_the_search_can_go_on(
+    tmp_path: Path, island: dict[str, object], budget: dict[str, object], words: str
+) -> None:
+    one = {"name": "one", "operators": {"tune": 1.0, "blend": 1.0}}
+    with Store.open(tmp_path / "toy.db", write=True) as store:
+        config = toy_config(islands=[{**one, **island}], budget={"evaluations": 6, **budget})
+        with pytest.raises(ConfigError, match=words):
+            asyncio.run(toy_search(store, config, InstantEvaluator()).run())
+        config = toy_config(islands=[one], budget={"evaluations": 6})
+        assert asyncio.run(toy_search(store, config, InstantEvaluator()).run()) == "budget of 6 evaluations used"
 
 
 @pytest.mark.parametrize(
