@@ -4,6 +4,7 @@ import asyncio
 import os
 import shlex
 import signal
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -93,11 +94,12 @@ def command(
     receivers = [*settings.notify, *([NotifyConfig(command=_words(on_end), on=("end",))] if on_end is not None else [])]
     deliveries = [Delivery(each) for each in receivers]
     try:
-        if fresh and (moved := set_aside(path)) is not None:
-            click.echo(f"the old store is now {moved}")
+        stored = None if fresh else _stored_config(path)
         cap, dollars = choice.dollars or settings.budget.dollars, of_session["session_dollars"]
-        settings = with_models(settings, choice, stored=_stored_config(path), session_dollars=dollars)
+        settings = with_models(settings, choice, stored=stored, session_dollars=dollars)
         session = session_budget(settings.budget, hours=of_session["session_hours"], dollars=dollars, cap=cap)
+        if fresh:
+            _set_aside(path, settings)
         ended = asyncio.run(_evolve(settings, path, deliveries, session=session))
     except KeyboardInterrupt:  # before the session listens to signals itself
         ctx.exit(SIGNAL_EXIT + signal.SIGINT)
@@ -106,6 +108,17 @@ def command(
             raise
         raise _TryAgain(str(error)) from error
     ctx.exit(ended.exit_code)
+
+
+def _set_aside(path: Path, settings: RunConfig) -> None:
+    """Move the store aside, once it is sure that the config can be used."""
+    if path.exists() and settings.evaluation.hosts == "local":  # a cluster is joined once
+        from evokernel.engine.assemble import assemble
+
+        with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "trial.db", write=True) as store:
+            assemble(settings, store)
+    if (moved := set_aside(path)) is not None:
+        click.echo(f"the old store is now {moved}")
 
 
 def _stored_config(path: Path) -> str | None:

@@ -27,6 +27,11 @@ _AXES: Mapping[DeviceClass, Mapping[str, tuple[float, ...]]] = {
     "cpu": {"vector_bits": (128, 256, 512), "spills": (1, 16), "code_bytes": (1024, 4096)},
     "cuda": {"registers": (64, 128, 200), "shared_kib": (1, 64, 160), "tensor_cores": (1, 2), "spills": (1,)},
 }
+DESCRIPTORS: Mapping[DeviceClass, frozenset[str]] = {
+    "cpu": frozenset(_AXES["cpu"]),
+    "cuda": frozenset({*_AXES["cuda"], "occupancy", "kernels"}),
+}
+"""Names of what is read from compiled code, by device class."""
 _CUDA_CLOCKS: Mapping[str, float] = {"final_ms": 750.0, "timeout_s": 10.0, "compile_timeout_s": 60.0}
 
 
@@ -270,15 +275,18 @@ class RunConfig(Part):
     def on(self, device: DeviceClass) -> "RunConfig":
         """Return the config as it is for a class of devices: nothing auto, every default that depends on it given.
 
-        Raises `ConfigError` for a selector's objective that is not measured there, and for headers that nothing reads.
+        Raises `ConfigError` for a selector's objective or an axis of niches that is not measured there, and for headers
+        that nothing reads.
         """
         for island in self.islands:
-            objective, known = island.selector.objective, sorted({*_AXES[device], *island.niches.axes})
-            if objective and objective not in known:
-                raise ConfigError(
-                    f"island {island.name!r}: selector.objective {objective!r} is not measured on device class "
-                    f"{device}; expected one of {', '.join(known)}"
-                )
+            named = [("selector.objective", island.selector.objective)] if island.selector.objective else []
+            named += [("niches.axes", axis) for axis in island.niches.axes]
+            for setting, name in named:
+                if name not in DESCRIPTORS[device]:
+                    raise ConfigError(
+                        f"island {island.name!r}: {setting} {name!r} is not measured on device class {device}; "
+                        f"expected one of {', '.join(sorted(DESCRIPTORS[device]))}"
+                    )
         islands = tuple(
             island if island.niches.axes else island.model_copy(update={"niches": NicheConfig(axes=_AXES[device])})
             for island in self.islands

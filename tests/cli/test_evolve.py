@@ -159,6 +159,10 @@ def test_a_search_that_is_refused_leaves_the_old_store_in_its_place_and_makes_no
         result = call("evolve", "c.yaml", "--fresh", "--store", store)
         assert result.exit_code == 2
         assert "unknown task 'no_such_task'" in result.stderr
+    (project / "c.yaml").write_text(CONFIG.format(task="gemm"))
+    result = call("evolve", "c.yaml", "--fresh", "--set", "islands.0.niches.axes={vectorbits: [256]}")
+    assert result.exit_code == 2
+    assert "niches.axes 'vectorbits' is not measured" in result.stderr
     assert sorted((project / "runs").iterdir()) == before
     assert not (project / "new").exists()
 

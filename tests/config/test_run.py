@@ -64,6 +64,16 @@ def test_an_objective_is_measured_on_the_device_class(path: Path) -> None:
         load_config(path).on("cpu")
 
 
+def test_axes_of_niches_are_measured_on_the_device_class(path: Path) -> None:
+    config = load_config(path, overrides=["islands.one.niches.axes={occupancy: [0.5]}"])
+    assert config.on("cuda").islands[0].niches.axes == {"occupancy": (0.5,)}
+    told = (
+        r"island 'one': niches.axes 'occupancy' is not measured on device class cpu; expected one of code_bytes, spills"
+    )
+    with pytest.raises(ConfigError, match=told):
+        config.on("cpu")
+
+
 def test_missing_file_is_a_config_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nothing\.yaml"):
         load_config(tmp_path / "nothing.yaml")

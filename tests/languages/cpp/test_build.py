@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from evokernel.config.run import DESCRIPTORS
 from evokernel.languages.cpp.language import CppLanguage
 from evokernel.languages.toolchain import run_plain
 from evokernel.records.build import BuildFailure, Built
@@ -73,6 +74,7 @@ def test_comment_changes_nothing_that_was_measured(cpp: CppLanguage):
     )
     assert plain.hash == commented.hash
     assert plain.descriptor == commented.descriptor
+    assert plain.descriptor.keys() == DESCRIPTORS["cpu"]
 
 
 def test_a_note_that_is_loaded_is_part_of_the_hash(cpp: CppLanguage):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from evokernel.config.run import DESCRIPTORS
 from evokernel.errors import LanguageError
 from evokernel.evaluate.artifact_mode.cubin import inspect, refusal, refuse_misfits
 from evokernel.evaluate.artifact_mode.plan import BufferFacts, PlanLimits, read_plans
@@ -130,6 +131,7 @@ def test_the_numbers_are_those_of_what_was_compiled(language: CudaLanguage):
     )
     assert plain.hash == built(language, KINDS.replace("import torch\n", "# here\nimport torch\n")).hash
     assert plain.descriptor == options.descriptor
+    assert plain.descriptor.keys() == DESCRIPTORS["cuda"]
     assert plain.descriptor["kernels"] == 3
     assert plain.descriptor["shared_kib"] == pytest.approx(60000 / 1024)
     assert plain.descriptor["tensor_cores"] == 0
