@@ -76,7 +76,7 @@ def comparison_tables(found: Comparison) -> list[RenderableType | None]:
     return [
         Text.assemble((one_line(found.task), STRONG), (f"  {len(found.sides)} runs", DIM)),
         _lines(found),
-        _below(found) if len(found.sides) >= RUNS_BELOW else _beside(found),
+        *([_below(found), _levels_below(found)] if len(found.sides) >= RUNS_BELOW else [_beside(found)]),
         _groups(found.groups) if found.groups else None,
         _settings(found),
     ]
@@ -94,14 +94,11 @@ def _beside(found: Comparison) -> WordTable:
 def _below(found: Comparison) -> WordTable:
     """Return the runs below each other."""
     spent = any(side.spent.calls or side.spent.cost_usd for side in found.sides)
-    labels, columns = zip(*_levels(found), strict=True) if found.levels else ((), ())
     made = table(
         "run", "speed-up", "95 % interval", "held-out", "judged", "right", "time", "on the device",
-        "models" if spent else "", "seed", *labels,
-        right=(1, 2, 4, 5, 6, 7, 9, *range(10, 10 + len(labels))),
-        drop=(7, 9, *range(10, 10 + len(labels)), 8, 5, 3, 6, 2),
+        "models" if spent else "", "seed", right=(1, 2, 4, 5, 6, 7, 9), drop=(7, 9, 8, 5, 3, 6, 2), told=True,
     )  # fmt: skip
-    for number, side in enumerate(found.sides):
+    for side in found.sides:
         best = side.best
         made.add_row(
             one_line(side.name, width=24),
@@ -114,8 +111,18 @@ def _below(found: Comparison) -> WordTable:
             duration(side.device_s),
             _paid(side) or ("-" if spent else ""),
             str(side.seed),
-            *(cells[number] for cells in columns),
         )
+    return made
+
+
+def _levels_below(found: Comparison) -> WordTable | None:
+    """Return how soon each run reached each level, the runs below each other; None without levels."""
+    if not found.levels:
+        return None
+    labels, columns = zip(*_levels(found), strict=True)
+    made = table("run", *labels, right=range(1, 1 + len(labels)))
+    for number, side in enumerate(found.sides):
+        made.add_row(one_line(side.name, width=24), *(cells[number] for cells in columns))
     return made
 
 
@@ -199,7 +206,14 @@ def _value(value: Any) -> str:
 
 def _groups(groups: Sequence[SeedGroup]) -> WordTable:
     made = table(
-        "alike but for the seed", "runs", "speed-up", "judged", "time", "on the device", right=range(1, 6), drop=(5, 4)
+        "alike but for the seed; medians",
+        "runs",
+        "speed-up",
+        "judged",
+        "time",
+        "on the device",
+        right=range(1, 6),
+        drop=(5, 4),
     )
     for group in groups:
         spread = group.spreads.get
@@ -224,6 +238,8 @@ def _spread(spread: Spread | None, said: Any) -> Text | str:
 def _lines(found: Comparison) -> Text | None:
     """Return in words what the numbers say, or None for nothing."""
     lines = [_difference(each) for each in found.differences]
+    if len(lines) > 1:  # always the same run on one side
+        lines.insert(0, (f"{found.differences[0].one} seems the fastest, so each other run is compared with it", DIM))
     lines += [(f"note: {note}", WARN) for note in found.notes]
     if not found.comparable:
         lines.append(("so their speed-ups cannot be compared, only looked at side by side", WARN))

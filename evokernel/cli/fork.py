@@ -23,7 +23,7 @@ def command(store: Path | None, name: str, new: str) -> None:
         wanted = candidate_id(opened, name)
         failure = portrait(opened, wanted).verdicts.failure
     copied = fork(source, Path(new), candidate=wanted)
-    click.echo(f"copied {wanted} and {copied - 1} ancestors to {new}")
+    click.echo(f"copied {wanted} and {copied - 1} ancestor{'s' * (copied != 2)} to {new}")
     if failure is not None:
         click.echo(f"{wanted} is no correct kernel ({failure.status}): the search goes on from what is")
     click.echo(f"go on from there:  evokernel evolve CONFIG --store {new}")

@@ -47,7 +47,7 @@ def _heading(lineage: list[LineageStep], everyone: bool) -> str:
     others = {step.mode for step in lineage} - {"", lineage[-1].mode}
     modes = f"{lineage[-1].mode} mode{' unless said' if others else ''}"
     if everyone:
-        return f"{lineage[-1].candidate} and its {steps} ancestors, oldest first; {modes}"
+        return f"{lineage[-1].candidate} and its {steps} ancestor{'s' * (steps != 1)}, oldest first; {modes}"
     return f"{lineage[-1].candidate}, {steps} generation{'' if steps == 1 else 's'} after its seed; {modes}"
 
 

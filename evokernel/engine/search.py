@@ -105,6 +105,8 @@ class Search:
         self.stopper = parts.stopper
         self.fold = StateFold(parts.archipelago, parts.language)
         self.stop_asked = ""
+        self.finishing = False
+        """True once nothing more is asked, and the winner is measured anew."""
         rules_go_on = config.budget.when_spent == "rules"
         self.gate = ModelGate(parts.model, self.notify, most=parts.asking_at_once, rules_go_on=rules_go_on, clock=clock)
 

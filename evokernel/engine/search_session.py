@@ -117,6 +117,7 @@ class SearchSession:
             await self._clock.during(self._seed())
             reason = await self._loop()
             if self._search.finals and not self._search.stop_asked:
+                self._search.finishing = True
                 await self._clock.during(self._measure_finals())
             self._note_diversity()
             self._parts.store.set_meta("fingerprint", self._fingerprint())

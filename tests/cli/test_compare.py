@@ -205,8 +205,12 @@ def test_what_is_asked_must_make_sense(project: Path, call: Call) -> None:
 def test_many_runs_fit_a_narrow_terminal(project: Path, call: Call) -> None:
     for number in range(7):
         make(f"run{number}.db", 2.0 + number, identity={"seed": number})
-    lines = call("compare", *(f"run{number}.db" for number in range(7))).output.splitlines()
+    shown = call("compare", *(f"run{number}.db" for number in range(7)), "--level", "2.4").output
+    lines = shown.splitlines()
     assert max(len(line) for line in lines) <= 80
+    assert "judged until 2.40x" in words(shown), "a table of its own"
+    assert "too narrow for: on the device (COLUMNS=200 before the command, or --json)" in words(shown)
+    assert "run6 seems the fastest, so each other run is compared with it" in words(shown)
     assert sum("run6" in line for line in lines) >= 2
 
 

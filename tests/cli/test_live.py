@@ -171,6 +171,12 @@ def test_plain_lines() -> None:
     last = output(target).splitlines()[-1]
     assert last.endswith("budget used: finishing, and measuring the best anew")
     assert "/min" not in last
+    now[0] = 90.0
+    view.tick(snapshot(remaining=0.7, finishing=True))  # everything is tried, and some of the budget is left
+    last = output(target).splitlines()[-1]
+    assert last.endswith(", finishing, and measuring the best anew")
+    assert "left" not in last
+    assert "/min" not in last
 
 
 def test_plain_lines_end_when_the_terminal_goes() -> None:

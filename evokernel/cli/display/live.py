@@ -62,8 +62,8 @@ class SessionInfo:
         return snapshot.progress.seconds if snapshot.state else self.clock() - self.began
 
     def left_s(self, snapshot: Snapshot) -> float | None:
-        """Return how long the budget will last, in s; None where that is unknown, or no search runs."""
-        return None if snapshot.halted else self.pace.left_s(self.clock(), snapshot.remaining)
+        """Return how long the budget will last, in s; None where that is unknown, or nothing is searched."""
+        return None if snapshot.halted or snapshot.finishing else self.pace.left_s(self.clock(), snapshot.remaining)
 
     def rate(self) -> float:
         """Return results per second over the last minute."""
@@ -173,13 +173,14 @@ class PlainView:
         yield f"{snapshot.progress.evaluations} judged"
         yield f"{snapshot.correct / snapshot.results:.0%} right"
         used = snapshot.remaining == 0
-        yield rate(self._session.rate()) if not snapshot.halted and not used else ""
+        ends = (used or snapshot.finishing) and not snapshot.halted
+        yield rate(self._session.rate()) if not snapshot.halted and not ends else ""
         yield f"best {times(snapshot.over_seed)} seed" if snapshot.over_seed is not None else ""
         for name, value in snapshot.baselines.items():
             yield f"{times(value)} {one_line(name)} ({snapshot.mode})"
         left = self._session.left_s(snapshot)
         yield f"about {duration(left)} left" if left is not None else ""
-        yield "budget used: finishing, and measuring the best anew" if used and not snapshot.halted else ""
+        yield f"{'budget used: ' if used else ''}finishing, and measuring the best anew" if ends else ""
         yield snapshot.halted
 
     def __enter__(self) -> Self:

@@ -1,7 +1,7 @@
 """Snapshot of a search for its views, taken from the engine or from its store."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from archive.account import RunAccount
@@ -52,6 +52,8 @@ class Snapshot:
     """Number of right ones among `results`."""
     in_flight: int = 0
     """Number of proposals that wait for a result; where `halted`, those left to the next session."""
+    finishing: bool = False
+    """True where the searching process only measures anew; False for a followed store."""
     best: str = ""
     """Id of the best kernel; empty without one."""
     mode: str = ""
@@ -94,7 +96,8 @@ class SnapshotTaker:
     def snapshot(self) -> Snapshot:
         """Return a snapshot of the run."""
         account = self._engine.state.account
-        return snapshot_of(account, self._store, self._leading, stopper=self._engine.stopper)
+        taken = snapshot_of(account, self._store, self._leading, stopper=self._engine.stopper)
+        return replace(taken, finishing=self._engine.finishing)
 
 
 def snapshot_of(account: RunAccount, store: Store, leading: LeadingEvaluation, *, stopper: Stopper | None) -> Snapshot:

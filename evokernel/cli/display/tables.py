@@ -42,15 +42,16 @@ _HOLDOUT = {
 }
 
 
-def table(*headings: str, right: Iterable[int] = (), drop: Sequence[int] = ()) -> WordTable:
+def table(*headings: str, right: Iterable[int] = (), drop: Sequence[int] = (), told: bool = False) -> WordTable:
     """Return an empty table in the house style.
 
     Args:
         headings: one for each column.
         right: positions of the columns of numbers.
         drop: positions of columns that a narrow terminal does without, the first to go first.
+        told: say below which ones it did without.
     """
-    return WordTable(headings, right=right, drop=drop)
+    return WordTable(headings, right=right, drop=drop, told=told)
 
 
 def sheet(rows: Mapping[str, str | Text]) -> WordTable:

@@ -25,6 +25,7 @@ class WordTable:
         right: positions of columns of numbers.
         drop: positions of columns that may be left out where the terminal is narrow, the first to go first.
         styles: style of each column; plain beyond the last.
+        told: say in a line below which columns were left out for the width.
     """
 
     def __init__(
@@ -34,10 +35,12 @@ class WordTable:
         right: Iterable[int] = (),
         drop: Sequence[int] = (),
         styles: Sequence[str] = (),
+        told: bool = False,
     ) -> None:
         self._headings = [Text(heading, style="dim") for heading in headings]
         self._right, self._drop = frozenset(right), tuple(drop)
         self._styles = [*styles, *[""] * (len(headings) - len(styles))]
+        self._told = told
         self._rows: list[list[Text]] = []
 
     def add_row(self, *cells: Cell) -> None:
@@ -58,12 +61,20 @@ class WordTable:
         shown, widths = self._fitted(width)
         if len(shown) > 2 and sum(widths) + GAP * (len(widths) - 1) > width:
             yield from self._records(shown, width)
-            return
-        if any(self._headings[place].plain for place in shown):
-            yield from self._line(self._headings, shown, widths, bottom=True)
-            yield Text("─" * (sum(widths) + GAP * (len(widths) - 1)))
-        for row in self._rows:
-            yield from self._line(row, shown, widths)
+        else:
+            if any(self._headings[place].plain for place in shown):
+                yield from self._line(self._headings, shown, widths, bottom=True)
+                yield Text("─" * (sum(widths) + GAP * (len(widths) - 1)))
+            for row in self._rows:
+                yield from self._line(row, shown, widths)
+        left_out = [
+            self._headings[place].plain
+            for place, cells in enumerate(self._columns())
+            if place not in shown and _widest(cells, str.splitlines)
+        ]
+        if self._told and left_out:
+            told = f"too narrow for: {', '.join(left_out)} (COLUMNS=200 before the command, or --json)"
+            yield from wrapped(Text(told, style="dim"), width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the lines for the width of the options."""
