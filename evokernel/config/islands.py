@@ -70,3 +70,9 @@ class IslandConfig(Part):
     """The models that operators of this island may ask; none for all."""
     selector: SelectorConfig = SelectorConfig()
     niches: NicheConfig = NicheConfig()
+
+    @classmethod
+    def contradictions(cls, raw: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+        """Yield an island without operators."""
+        if raw.get("operators") == {}:
+            yield ("operators",), "an island needs operators, for example {rewrite: 0.5, tune: 0.5}"

@@ -196,7 +196,8 @@ def check_same_class(store: Store, resolved: Resolved) -> None:
         raise RunMismatch(
             f"{store.database.path} holds a search on device class {before}, and this one would be on "
             f"{resolved.device} ({resolved.note.text}). To go on with it, run on a machine that can, with --set "
-            f"device={before}; to search here as well, name another store with --store; --fresh sets the old one aside"
+            f"device={before}; to search here as well, name another store (--store; in Python store=); --fresh "
+            "sets the old one aside"
         )
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from evokernel.config.load import load_config
 from evokernel.config.places import nearest
 from evokernel.config.run import RunConfig
 from evokernel.engine.name_check import unknown_names
-from evokernel.errors import ConfigError
+from evokernel.errors import ConfigError, TaskError
 from evokernel.judging.user_function import PROJECTS, function_project, make_folder
 from evokernel.python.background_search import BackgroundSearch
 from evokernel.python.run import Run, open_store
@@ -57,7 +58,7 @@ def evolve(
     _refuse_unknown(settings)
     config = _config_file(what, example_inputs, folder=Path(folder))
     budget = {name: value for name, value in (("hours", hours), ("evaluations", evaluations)) if value is not None}
-    given = settings | ({"budget": budget} if budget else {})
+    given = settings | ({"budget": {**settings.get("budget", {}), **budget}} if budget else {})
     overrides = [f"{name}={json.dumps(value)}" for name, value in given.items()]
     loaded = load_config(config, overrides=overrides, look_up=unknown_names)
     if store is None:
@@ -82,7 +83,13 @@ def _refuse_unknown(settings: Mapping[str, Any]) -> None:
 
 def _config_file(what: str | Path | Callable[..., Any], example_inputs: tuple[Any, ...], *, folder: Path) -> Path:
     if not isinstance(what, str | Path):
-        return function_project(what, example_inputs, folder=folder)
+        try:
+            return function_project(what, example_inputs, folder=folder)
+        except TaskError:
+            for place in (*folder.glob(f"{getattr(what, '__name__', '')}-*"), folder):
+                with suppress(OSError):  # it holds something: of this project or of others
+                    place.rmdir()
+            raise
     if example_inputs:
         raise ConfigError(f"example inputs belong to a function; {what} brings its own")
     if str(what).endswith((".yaml", ".yml")):

@@ -4,6 +4,7 @@ import math
 import os
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -105,17 +106,22 @@ class Run:
             graph.add_edge(parent, child, **_known(lineage.edges[parent, child]))
         nx.write_graphml(graph, path)
 
-    def compare(self, *others: "Run") -> "RunComparison":
+    def compare(self, *others: "Run | str | os.PathLike[str]") -> "RunComparison":
         """Compare with other runs of the task: the verdict, results and costs; it prints as `evokernel compare` does.
 
+        Args:
+            others: runs, or the paths of their stores.
+
         Raises:
-            StoreError: no other run is given.
+            StoreError: no other run is given, or one cannot be read.
         """
         from evokernel.python.comparison import RunComparison
 
         if not others:
-            raise StoreError("compare needs another run, for example run.compare(open_store(path))")
-        return RunComparison(compare([self._store, *(other._store for other in others)]))
+            raise StoreError('compare needs another run, for example run.compare("runs/other.db")')
+        with ExitStack() as opened:
+            runs = [each if isinstance(each, Run) else opened.enter_context(open_store(each)) for each in others]
+            return RunComparison(compare([self._store, *(run._store for run in runs)]))
 
     def frame(self) -> "pd.DataFrame":
         """Return one row for each judged candidate; docs/python.md describes the columns."""

@@ -68,8 +68,13 @@ class OperatorContract:
     def propose(self, operator: Operator, context: Context) -> Draft | None:
         """Return its draft."""
         proposed = asyncio.run(operator.propose(context))
-        assert proposed is None or isinstance(proposed, Draft)
+        assert proposed is None or isinstance(proposed, Draft), (
+            f"propose returned {proposed!r}: expected a Draft or None"
+        )
         return proposed
+
+    def test_it_has_a_name(self, operator: Operator) -> None:
+        assert operator.name, "name is empty: `stream(seed, step, name)` draws by it"
 
     def test_the_same_context_gives_the_same_draft(self, operator: Operator, context: Context) -> None:
         assert self.propose(operator, context) == self.propose(operator, context)
@@ -82,14 +87,21 @@ class OperatorContract:
             draft = self.propose(operator, replace(context, step=step, known=frozenset(seen)))
             if draft is None:
                 break
-            assert Candidate(draft.source, "cpp").id not in seen
-            assert static_check(draft.source) is None
-            assert set(draft.parents) <= {parent.candidate.id for parent in context.parents}
-            assert draft.parents
-            assert draft.rationale.partition(": ")[0].isidentifier()
-            assert draft.predicted_speedup is None or draft.predicted_speedup > 0
+            assert Candidate(draft.source, "cpp").id not in seen, "a draft that `context.known` has"
+            illegal = static_check(draft.source)
+            assert illegal is None, f"no source that may be judged: {illegal}"
+            known = {parent.candidate.id for parent in context.parents}
+            assert draft.parents, "the draft names no parents"
+            assert set(draft.parents) <= known, "the draft names parents that it was not given"
+            kind = draft.rationale.partition(": ")[0]
+            assert kind.isidentifier(), f"rationale {draft.rationale!r}: expected `kind: what`, its kind an identifier"
+            predicted = draft.predicted_speedup
+            assert predicted is None or predicted > 0, (
+                f"predicted_speedup is {predicted}: expected more than 0, or None"
+            )
             seen.add(Candidate(draft.source, "cpp").id)
-        assert len(seen) > len(context.known)
+        hint = "no draft for these parents: override the fixture `parents` with kernels that it has work on"
+        assert len(seen) > len(context.known), hint
 
     def test_an_exhausted_operator_says_so(self, operator: Operator, context: Context) -> None:
         known, tried = set(context.known), set(context.tried)

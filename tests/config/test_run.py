@@ -38,6 +38,7 @@ def test_every_shipped_config_is_valid_and_survives_a_round_trip(file: Path) -> 
         ("{evaluations: 5}", "{}", ["budget", "at least one of"]),
         ("task:", "notify: [{comand: [x]}]\ntask:", ["notify.0.comand: unknown key", "did you mean 'command'?"]),
         ("{tune: 1}", "{tune: -1}", ["islands.0.operators.tune", "greater than 0"]),
+        ("{tune: 1}", "{}", ["islands.0.operators: an island needs operators, for example {rewrite: 0.5"]),
         ("task: gemm", "task: [", ["not valid YAML"]),
         (PLAIN, "- a", ["expected a mapping", "got a list"]),
         (PLAIN, "", ["expected a mapping", "got nothing"]),

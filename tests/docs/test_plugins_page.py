@@ -32,7 +32,7 @@ def test_the_operator_keeps_its_contract(folder: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_my_ops.py"]
     ended = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "3 passed" in ended.stdout
+    assert "4 passed" in ended.stdout
 
 
 def test_the_config_and_the_choices_make_a_search(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """`evokernel.evolve`: from a function to a run in one call, in a script and in a notebook."""
 
 import asyncio
+import importlib
 import os
 import signal
 import subprocess
@@ -113,6 +114,16 @@ def test_what_cannot_be_searched_is_said(here: Path) -> None:
     with pytest.raises(TaskError, match=r"needs an example of x, shift: .*by position behind the function"):
         evokernel.evolve(shifted)
     assert [*here.rglob("*.yaml")] == []
+    (here / "of_a_file.py").write_text("def added(x, y):\n    return x + y\n")
+    sys.path.append(str(here))
+    try:
+        added = importlib.import_module("of_a_file").added
+    finally:
+        sys.path.remove(str(here))
+    for folder in ("new", "runs"):
+        with pytest.raises(TaskError, match="needs an example of x, y"):
+            evokernel.evolve(added, folder=folder)
+    assert not (here / "new").exists()
     (here / "file").write_text("")
     with pytest.raises(TaskError, match=r"cannot make the project file/small_task: .*folder="):
         evokernel.evolve(TASK, folder="file")
@@ -124,6 +135,8 @@ def test_what_cannot_be_searched_is_said(here: Path) -> None:
         evokernel.evolve("nothing")
     with pytest.raises(ConfigError, match=r"budget\.hours: .*given -1"):
         evokernel.evolve(TASK, hours=-1)
+    with pytest.raises(ConfigError, match=r"budget\.stoppers\.0: .*nowhere"):
+        evokernel.evolve(TASK, evaluations=1, budget={"stoppers": ["nowhere:Rule"]})
     assert [*here.rglob("*.db")] == []
 
 

@@ -198,6 +198,8 @@ def test_a_comparison_and_a_run_show_themselves(run: Run, tmp_path: Path) -> Non
         assert "judged" in text
     assert compared._repr_html_().startswith("<pre")
     assert "4.90x" in run._repr_html_()
+    by_path = run.compare(str(run.facts.path.parent / "b.db"))
+    assert [side.name for side in by_path.found.sides] == ["a", "b"]
     with pytest.raises(StoreError, match="compare needs another run"):
         run.compare()
 
