@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from archive.effort import StepEffort, device_s, step_efforts
+from archive.follower import LeadingEvaluation
 from archive.progress_axis import BYS, ProgressAxis
 from archive.store import Store
 from evokernel.errors import StoreError, install
@@ -68,7 +69,8 @@ def curve_frame(store: Store) -> "pd.DataFrame":
         StoreError: pandas is not installed.
     """
     with store.database.snapshot():
-        progress, points = ProgressAxis(store), store.curve()
+        progress, points, leading = ProgressAxis(store), store.curve(), LeadingEvaluation(store)
+        highs = [combined_speedup(found.timings).high if (found := leading.of(each)) else math.nan for each in points]
     rows = [
         {
             "seq": point.seq,
@@ -78,11 +80,12 @@ def curve_frame(store: Store) -> "pd.DataFrame":
             "island": point.island,
             "speedup": point.speedup,
             "low": point.low,
+            "high": high,
             "fitness": point.fitness.value,
         }
-        for point in points
+        for point, high in zip(points, highs, strict=True)
     ]
-    columns = ["seq", *BYS, "id", "operator", "island", "speedup", "low", "fitness"]
+    columns = ["seq", *BYS, "id", "operator", "island", "speedup", "low", "high", "fitness"]
     return needed("pandas").DataFrame(rows, columns=columns)  # type: ignore[no-any-return]
 
 

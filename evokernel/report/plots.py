@@ -34,6 +34,8 @@ _EXCHANGES: Mapping[RemarkKind, str] = {RemarkKind.MIGRATION: "tab:cyan", Remark
 _MOST_NAMED = 30
 _MANY = 500
 _WIDE, _VERY_WIDE = 3.0, 100.0
+_NEAR = 5.0
+"""The device's limit is drawn up to so many times the leader's speed-up: farther away it would flatten all the rest."""
 
 
 class Plots:
@@ -52,7 +54,8 @@ class Plots:
         """Draw the speed-up of the leader and of every right candidate; wrong ones are marked at the bottom.
 
         The band below the leader reaches to the low end of its 95 % interval, which is its fitness. The line at 1 is
-        the fastest baseline of each workload, the upper one the device's physical limit for the leader.
+        the fastest baseline of each workload, the upper one the device's physical limit for the leader; where that is
+        far above, only the legend tells it.
         """
         _refuse_unknown(by)
         frame, curve, ax = candidates_frame(self._store), curve_frame(self._store), _axes(ax)
@@ -71,15 +74,19 @@ class Plots:
         ax.axhline(1.0, color=_QUIET, linestyle="--", linewidth=1, label="fastest baseline")
         self._ceiling(ax)
         _scale(ax)
+        _whole(ax, by)
         ax.set(xlabel=_TITLES[by], ylabel="speed-up over the fastest baseline")
-        ax.legend(fontsize="small", loc="lower right")
+        ax.legend(fontsize="small", loc="best" if len(frame) < _MANY else "lower right")  # slow with many points
         return ax
 
     def _ceiling(self, ax: "Axes") -> None:
         best = find_best(self._store)
         if best is not None and best.floor_share:
             limit = best.speedup.value / best.floor_share
-            ax.axhline(limit, color=_QUIET, linestyle=":", linewidth=1, label=f"device's limit ({limit:.3g}x)")
+            far = limit > _NEAR * best.speedup.value
+            label = f"device's limit ({limit:.3g}x{', far above' if far else ''})"
+            at = math.nan if far else limit  # a line at no number is in the legend alone
+            ax.axhline(at, color=_QUIET, linestyle=":", linewidth=1, label=label)
 
     def lineage(self, name: str = "best", ax: "Axes | None" = None) -> "Axes":
         """Draw a candidate and its ancestors: speed-up by step, a line from each parent, coloured by operator.
@@ -154,6 +161,7 @@ class Plots:
                 ax.plot(at, [0.02] * len(at), "|", color=colour, transform=ax.get_xaxis_transform(), label=kind.value)
         ax.axhline(1.0, color=_QUIET, linestyle="--", linewidth=1, label="fastest baseline")
         _scale(ax)
+        _whole(ax, by)
         ax.set(xlabel=_TITLES[by], ylabel="best speed-up of the island")
         ax.legend(fontsize="small", loc="lower right")
         return ax
@@ -239,6 +247,12 @@ def _scale(ax: "Axes") -> None:
         ax.yaxis.set_minor_locator(ticker.LogLocator(subs=(2, 5)))
         ax.yaxis.set_minor_formatter(label if high < low * _VERY_WIDE else ticker.NullFormatter())
     ax.yaxis.set_major_formatter(label)
+
+
+def _whole(ax: "Axes", by: By) -> None:
+    """Put ticks at whole numbers where evaluations are counted."""
+    if by == "evaluations":
+        ax.xaxis.set_major_locator(needed("matplotlib.ticker").MaxNLocator("auto", integer=True))
 
 
 def _plain(text: str) -> str:

@@ -135,6 +135,7 @@ def test_curve(run: Run, ids: dict[str, str]) -> None:
     assert list(curve["id"]) == [ids["seed"], ids["tiled"], ids["best"]]
     assert curve["speedup"].iloc[-1] == pytest.approx(6.0)
     assert list(curve["evaluations"]) == [1, 2, 4]
+    assert (curve["high"] > curve["speedup"]).all()
 
 
 def test_lineage_is_a_graph_from_parent_to_child(run: Run, ids: dict[str, str]) -> None:
@@ -154,6 +155,18 @@ def test_fitness_plot(run: Run, by: str) -> None:
     leader = next(line for line in ax.lines if line.get_label() == "leader")
     heights: Any = leader.get_ydata()
     assert list(heights)[-1] == pytest.approx(6.0)
+    assert by != "evaluations" or all(tick == round(tick) for tick in ax.get_xticks())
+
+
+@pytest.mark.parametrize(("speedup", "drawn"), [(3.0, True), (1.5, False)])
+def test_a_limit_far_above_the_leader_does_not_flatten_the_plot(tmp_path: Path, speedup: float, drawn: bool) -> None:
+    with StoreBuilder(tmp_path / "b.db") as builder:
+        builder.add("// b", speedup=speedup, parents=(builder.seed(),))
+    with open_store(tmp_path / "b.db") as run:
+        ax = run.plot.fitness()
+    told = next(text.get_text() for text in ax.get_legend().get_texts() if "limit" in text.get_text())
+    assert told == f"device's limit (10x{'' if drawn else ', far above'})"
+    assert (ax.get_ylim()[1] >= 10) == drawn
 
 
 def test_plots_draw_on_the_axes_they_are_given(run: Run) -> None:
