@@ -7,6 +7,7 @@ import pytest
 
 from archive.journal import ConfigEntry, EvaluationEntry, ResultEntry
 from archive.store import Store
+from evokernel.cli.display.snapshot import SnapshotTaker
 from evokernel.engine.search import Search
 from evokernel.errors import ConfigError, HarnessError, RunMismatch
 from evokernel.protocols import Operator
@@ -44,6 +45,19 @@ def test_it_ends_when_everything_was_tried(path: Path) -> None:
     reason, search = run(path, InstantEvaluator(), budget={"evaluations": 10_000}, reset_after=None)
     assert reason == "every operator has tried everything it can"
     assert search.account.best_speedup == pytest.approx(1.0, rel=1e-3)
+
+
+def test_a_view_knows_when_only_the_winner_is_measured(path: Path) -> None:
+    seen: set[tuple[bool, bool]] = set()
+
+    def look(request: EvaluationRequest) -> None:
+        seen.add((request.budget is Fidelity.FINAL, SnapshotTaker(search, store).snapshot().finishing))
+
+    config = toy_config(budget={"evaluations": 10_000}, reset_after=None)
+    with Store.open(path, write=True) as store:
+        search = toy_search(store, config, InstantEvaluator(fails=look))
+        asyncio.run(search.run())
+    assert seen == {(False, False), (True, True)}
 
 
 def test_replaying_the_store_gives_the_state_of_the_live_run(path: Path) -> None:
