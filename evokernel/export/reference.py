@@ -78,11 +78,11 @@ def _without_ours(text: str, used: Iterable[str]) -> str | None:
         return None
     lines = text.encode().splitlines(keepends=True)  # columns count bytes
     for node in reversed([each for each in tree.body if _is_ours(each)]):
-        assert node.end_lineno is not None  # only a tree made by hand has none
+        end = node.end_lineno or node.lineno
         kept = [alias for alias in node.names if not _is_our_name(alias.name)] if isinstance(node, ast.Import) else []
-        first, last = lines[node.lineno - 1][: node.col_offset], lines[node.end_lineno - 1][node.end_col_offset :]
+        first, last = lines[node.lineno - 1][: node.col_offset], lines[end - 1][node.end_col_offset :]
         instead = ast.unparse(ast.Import(kept)) if kept else "pass"
-        lines[node.lineno - 1 : node.end_lineno] = [first, instead.encode(), last]
+        lines[node.lineno - 1 : end] = [first, instead.encode(), last]
     return b"".join(lines).decode()
 
 
