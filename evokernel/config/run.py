@@ -275,14 +275,16 @@ class RunConfig(Part):
     def on(self, device: DeviceClass) -> "RunConfig":
         """Return the config as it is for a class of devices: nothing auto, every default that depends on it given.
 
-        Raises `ConfigError` for a selector's objective or an axis of niches that is not measured there, and for headers
-        that nothing reads.
+        Raises `ConfigError` for a selector's objective that is not measured there, an axis of niches that is measured
+        nowhere (a config may be for two devices), and for headers that nothing reads.
         """
+        anywhere = frozenset().union(*DESCRIPTORS.values())
         for island in self.islands:
-            named = [("selector.objective", island.selector.objective)] if island.selector.objective else []
-            named += [("niches.axes", axis) for axis in island.niches.axes]
-            for setting, name in named:
-                if name not in DESCRIPTORS[device]:
+            objective = island.selector.objective
+            named = [("selector.objective", objective, DESCRIPTORS[device])] if objective else []
+            named += [("niches.axes", axis, anywhere) for axis in island.niches.axes]
+            for setting, name, known in named:
+                if name not in known:
                     raise ConfigError(
                         f"island {island.name!r}: {setting} {name!r} is not measured on device class {device}; "
                         f"expected one of {', '.join(sorted(DESCRIPTORS[device]))}"
