@@ -157,6 +157,7 @@ def keeps_its_budget(path: Path, config: RunConfig, bill: list[tuple[int, int]])
     assert spent.cost_usd <= (budget.dollars or 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_search_survives_whatever_a_model_does(path: Path, stern: Endpoint, seed: int) -> None:
     model, before = Misbehaving(seed), list[Fact]()
@@ -185,6 +186,7 @@ def test_a_search_survives_whatever_a_model_does(path: Path, stern: Endpoint, se
     assert not any(INJECTION in split(text)[1] for text in shown), "a kernel spoke outside of its block"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "budget", "reason"),
     [

@@ -104,6 +104,7 @@ def test_example_inputs_as_text() -> None:
         inputs_text(function, ([1],))
 
 
+@pytest.mark.slow
 @pytest.mark.heavy
 def test_the_same_function_has_one_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "squares.py").write_text(
@@ -127,6 +128,7 @@ def test_the_same_function_has_one_project(tmp_path: Path, monkeypatch: pytest.M
         assert judge(Path(spec).with_name("squared.cpp").read_text()).ok
 
 
+@pytest.mark.slow
 def test_an_unfit_function_leaves_no_config(tmp_path: Path) -> None:
     def nothing(x: torch.Tensor) -> torch.Tensor:
         return x * 0

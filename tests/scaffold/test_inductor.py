@@ -69,6 +69,7 @@ def written(
     return str(path)
 
 
+@pytest.mark.slow
 @pytest.mark.heavy
 def test_equal_sizes_stay_apart_and_the_program_says_how_it_was_checked(tmp_path: Path) -> None:
     body = "def reference(x, w, **_):\n    return F.rms_norm(x, x.shape[1:], w, 1e-6)"

@@ -61,6 +61,7 @@ def test_a_winner_is_paired_with_every_baseline(driver: contract.EvaluatorDriver
     assert {timing.baseline for timing in final.timings} == {"torch"}
 
 
+@pytest.mark.slow
 def test_one_that_is_beaten_by_nobody_anchors_the_search(tmp_path: Path) -> None:
     driver = evaluator(tmp_path, contract.kernel())
     try:
