@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 from rich.text import Text
 
+from archive.lock import EngineLock
 from archive.store import Store, set_aside
 from evokernel.cli.completion import complete_stores
 from evokernel.cli.delivery import Delivery
@@ -113,6 +114,7 @@ def command(
 def _set_aside(path: Path, settings: RunConfig) -> None:
     """Move the store aside, once it is sure that the config can be used."""
     if path.exists() and settings.evaluation.hosts == "local":  # a cluster is joined once
+        EngineLock(path).release()  # where another engine is at work, that is said at once
         from evokernel.engine.assemble import assemble
 
         with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "trial.db", write=True) as store:

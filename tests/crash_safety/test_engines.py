@@ -33,7 +33,7 @@ from tests.support.serving import wait_until
 
 TASK = Path(__file__).parents[1] / "e2e" / "small_task.py"
 EVALUATIONS = 20
-ENDLESS = 100_000
+ENDLESS = 10_000_000
 """Evaluations of an engine that is ended from outside: on a busy machine a test may come late."""
 WRITERS = 10
 EACH = 6
