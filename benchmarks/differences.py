@@ -175,7 +175,7 @@ def _followed(child: Any, pipe: Connection, found: list[str | None]) -> tuple[in
         except EOFError:
             child.join()
             if at == _DRAWING:
-                raise SystemExit(f"the process that compares numbers died as it drew case {case}") from None
+                raise SystemExit(f"the process that compares numbers died before it had drawn case {case}") from None
             found[at] = f"ends its process ({child.exitcode})"
             return case, at
         if message is None:

@@ -127,7 +127,7 @@ def build_for_sm90(
 
 
 def _aligned(program: str) -> str:
-    """Return a program whose kernels know divisors of their sizes, as a search would make it before anything else."""
+    """Return a program whose kernels know what their sizes are multiples of."""
     while move := next((each for each in TRITON_REWRITES.moves(program) if each.rewrite == RowAlignment.name), None):
         program = TRITON_REWRITES.apply(program, move)
     return program

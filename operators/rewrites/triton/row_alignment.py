@@ -1,14 +1,14 @@
 """`row_alignment`: wide loads and stores also where a row is 3000 or 4104 numbers long.
 
 Triton learns of a whole number only whether it is a multiple of 16. Where it is not, the rows of a matrix with so many
-columns may begin anywhere for all that the compiler knows, and it moves numbers one at a time: a matrix product of
-bf16 takes four times as long. Sizes of practice are multiples of 8, 4 or 2.
+columns may begin anywhere for all that the compiler knows, and it moves numbers one at a time, without asynchronous
+copies. 3000 and 4104 are multiples of 8.
 """
 
 import ast
 from collections.abc import Iterator
 
-from operators.rewrites.triton.analysis import binds, calls
+from operators.rewrites.triton.analysis import binds, bounds_of, calls
 from operators.rewrites.triton.source import (
     ROW_UNIT,
     TritonKernel,
@@ -35,14 +35,14 @@ class RowAlignment:
     name = "row_alignment"
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """Return one site per kernel whose addresses are made with row lengths from its launches."""
-        found = [(kernel, _row_lengths(module, kernel)) for kernel in module.kernels.values()]
+        """Return one site per kernel whose addresses or masks are made with sizes from its launches."""
+        found = [(kernel, _sizes(module, kernel)) for kernel in module.kernels.values()]
         return [
             TritonSite(f"{kernel.name} {' '.join(sizes)}", (kernel.name, *sizes)) for kernel, sizes in found if sizes
         ]
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """Return the source with a divisor of each row length, as each launch passes it."""
+        """Return the source with a divisor of each size, as each launch passes it."""
         kernel, sizes = module.kernels[str(site.detail[0])], [str(size) for size in site.detail[1:]]
         edits = SpanEdits(module)
         units = [
@@ -65,7 +65,7 @@ def _is_math(alias: ast.alias) -> bool:
     return alias.name == "math" and alias.asname is None
 
 
-def _row_lengths(module: TritonModule, kernel: TritonKernel) -> list[str]:
+def _sizes(module: TritonModule, kernel: TritonKernel) -> list[str]:
     """Return the parameters by which addresses are multiplied, and those that masks compare with, in their order.
 
     A mask that may change at any number lets no load be wide, however well its rows are aligned.
@@ -80,11 +80,10 @@ def _row_lengths(module: TritonModule, kernel: TritonKernel) -> list[str]:
         if isinstance(factor, ast.Name)
     }
     factors |= {
-        compare.comparators[0].id
-        for compare in ast.walk(kernel.node)
-        if isinstance(compare, ast.Compare)
-        and isinstance(compare.ops[0], ast.Lt)
-        and isinstance(compare.comparators[0], ast.Name)
+        bound.limit.id
+        for access in calls(kernel, "tl.load", "tl.store")
+        for bound in bounds_of(module, access)
+        if isinstance(bound.limit, ast.Name)
     }
     return [
         name

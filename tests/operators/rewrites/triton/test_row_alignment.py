@@ -38,12 +38,13 @@ def test_each_launch_passes_a_divisor_of_each_size() -> None:
     assert TRITON_REWRITES.apply(f"import math\n{GEMM}", move(f"import math\n{GEMM}")).count("import math\n") == 1
 
 
-def test_a_factor_of_values_is_no_row_length() -> None:
+def test_what_values_are_multiplied_by_or_compared_with_is_no_size() -> None:
     source = (
         "import triton\nimport triton.language as tl\n\n\n@triton.jit\n"
         "def scale_kernel(x, y, factor, BLOCK: tl.constexpr):\n"
         "    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n"
-        "    tl.store(y + at, tl.load(x + at) * factor)\n\n\n"
+        "    value = tl.load(x + at) * factor\n"
+        "    tl.store(y + at, tl.where(value < factor, value, 0.0))\n\n\n"
         "def run(x, factor, y):\n    scale_kernel[(4,)](x, y, factor, 64)\n"
     )
     assert not any(each.rewrite == "row_alignment" for each in TRITON_REWRITES.moves(source))
