@@ -230,7 +230,8 @@ class RunConfig(Part):
     """Receivers of messages about the search."""
     in_flight: int = Field(default=0, ge=0)
     """Proposals that wait or are judged at once. 0 takes the number of processor cores plus one; with GPUs it takes the
-    number of cores left for compilers, at most 12 for each GPU and at least 4; with hosts: ray, 4 for each host."""
+    number of cores left for compilers, at most 12 for each GPU and at least 4; with hosts: ray, 12 for each GPU,
+    4 for each processor."""
 
     @model_validator(mode="before")
     @classmethod

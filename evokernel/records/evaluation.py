@@ -237,7 +237,7 @@ class EvaluationRequest:
     incumbent: Mapping[str, float] = field(default_factory=dict)
     """By workload, the speed-up of the incumbent; below half of it timing may stop early."""
     processes: int = 0
-    """Fresh processes of a final measurement; 0 for as many as the settings say."""
+    """Fresh processes of a final measurement without GPU sanitizers, to compare with; 0 for a whole one."""
     checks: tuple[HiddenCheck, ...] = ()
     """Hidden checks that the run has added, oldest first; part of the key of its evaluation."""
 

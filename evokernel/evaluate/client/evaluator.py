@@ -190,7 +190,7 @@ class LocalEvaluator:
     async def _final(self, request: EvaluationRequest) -> PhaseVerdict:
         """Measure a winner in fresh processes until one rejects it, on as many GPUs at a time as there are."""
         work = partial(self._final_at, request=request)
-        first = partial(work, sanitize=True)  # once is enough: it takes seconds
+        first = partial(work, sanitize=not request.processes)  # once: it takes up to a minute; a seed needs none
         rounds = request.processes or self._settings.final_processes
         outcomes: list[PhaseVerdict] = []
         while len(outcomes) < rounds:
@@ -280,7 +280,7 @@ class LocalEvaluator:
         clock_ms = {
             Fidelity.QUICK: self._settings.quick_ms,
             Fidelity.PRECISE: self._settings.precise_ms,
-            Fidelity.FINAL: self._settings.final_ms / (request.processes or self._settings.final_processes),
+            Fidelity.FINAL: self._settings.final_ms / self._settings.final_processes,
         }[request.budget]
         return {
             "op": "time",

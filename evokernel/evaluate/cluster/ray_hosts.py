@@ -19,6 +19,7 @@ from evokernel.evaluate.client.judge_setup import JoinedRun
 from evokernel.evaluate.cluster.connection import connect, ended_by_ctrl_c
 from evokernel.evaluate.cluster.fingerprint import ON_EVERY_MACHINE, Fingerprint, fingerprint
 from evokernel.evaluate.cluster.host import Host, HostFacts, HostMismatch, HostOpening
+from evokernel.evaluate.device.cores import MOST_PER_GPU
 from evokernel.evaluate.device.device_class import Machine, this_machine
 from evokernel.protocols import Evaluator
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity
@@ -29,8 +30,8 @@ logger = logging.getLogger(__name__)
 
 CPU_HOSTS = "evokernel"
 """The resource that a node declares one of for each processor that may judge: two hosts must not share one."""
-IN_FLIGHT = 4
-"""Candidates that one host has at once by default: one at its judge, others at the compilers."""
+_ON_A_PROCESSOR = 4
+"""Candidates at once of a host without a GPU: one at its judge, others at the compilers."""
 _CALLS_BESIDE = 8  # for facts, opening and closing, however many candidates a host has
 _ELSEWHERE = 2  # times that a candidate is given to another host
 _SILENCE_S = 30.0
@@ -172,7 +173,7 @@ class RayHosts:
 
     Args:
         settings: where the cluster is, and how many hosts of which model it should give.
-        in_flight: candidates of the search at once, which the hosts share; 0 for `IN_FLIGHT` each.
+        in_flight: candidates of the search at once, which the hosts share; 0 for as many as a host can use.
 
     Raises:
         ConfigError: Ray is not installed, or there is no such cluster.
@@ -182,9 +183,10 @@ class RayHosts:
         self._address = settings.address
         self._ray = connect(settings.address)
         ((self.device, count),) = settings.devices.items()
-        self.in_flight = in_flight or IN_FLIGHT * count
+        each = _ON_A_PROCESSOR if self.device == "CPU" else MOST_PER_GPU
+        self.in_flight = in_flight or each * count
         """Candidates of the search at once."""
-        most = max(IN_FLIGHT, -(-self.in_flight // count))
+        most = max(each, -(-self.in_flight // count))
         self.hosts = [RayHost(self._ray, self.device, most=most) for _ in range(count)]
         """All of them, those that are left out among them."""
         here = fingerprint(this_machine())

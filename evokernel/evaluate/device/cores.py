@@ -8,7 +8,7 @@ from pathlib import Path
 RESERVED_ON_CUDA = 3
 """Cores of each GPU, where there are enough: one for its judge, two for the host side of kernels."""
 _NEEDED_ON_CUDA = 4  # one of them for engine and compilers
-_LEAST_ON_CUDA, _MOST_PER_GPU = 4, 12
+_LEAST_ON_CUDA, MOST_PER_GPU = 4, 12
 _IDLE = slice(3, 5)  # in /proc/stat: idle, and waiting for a disk
 
 
@@ -78,7 +78,7 @@ def default_in_flight(device: str, *, gpus: int = 0, cores: int | None = None) -
     cores = cores or len(os.sched_getaffinity(0))
     if device == "cpu":
         return cores + 1
-    return max(_LEAST_ON_CUDA, min(cores - RESERVED_ON_CUDA * gpus, _MOST_PER_GPU * gpus))
+    return max(_LEAST_ON_CUDA, min(cores - RESERVED_ON_CUDA * gpus, MOST_PER_GPU * gpus))
 
 
 def busy_machine(load: float, cores: int) -> str:

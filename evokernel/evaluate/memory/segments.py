@@ -1,7 +1,6 @@
 """Layout of buffer copies in one piece of memory, with guard bars between them; the same on every device."""
 
 import math
-import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,6 +14,7 @@ from evokernel.source.strides import gaps, storage_size
 from evokernel.task import DTYPES, Role
 
 _COMPARED_BYTES = 64 << 20
+_TRIPLES = 171  # of the pattern in bars, a page of 4 KiB before it repeats
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +128,15 @@ class SegmentLayout:
 class Guards:
     """Secret bytes in the bars and the tail of one segment; `memory` is a tensor of its bytes, on any device.
 
-    Between the elements of a buffer they are `padding_bytes`, which spoil any result that they enter.
+    They are `padding_bytes`: a kernel that reads a row past its buffer, and gives it no weight, has NaN in its result.
     """
 
     def __init__(self, layout: SegmentLayout, memory: Array, *, sets: int) -> None:
         self._views = {bar: _bytes_of(bar, layout, memory, sets=sets) for bar in layout.bars}
         self._views[layout.tail] = memory[layout.tail.begin : layout.tail.end].view(1, -1)
         longest = max(view.shape[1] for bar, view in self._views.items() if not bar.repeats)
-        generator = torch.Generator(memory.device).manual_seed(secrets.randbits(63))
-        self._canary = torch.empty(longest, dtype=torch.uint8, device=memory.device).random_(generator=generator)
-        self._padding = padding_bytes(np.random.default_rng()).to(memory.device)
+        self._padding = padding_bytes(np.random.default_rng(), times=_TRIPLES).to(memory.device)
+        self._longest = repeated(self._padding, longest)
         for bar, view in self._views.items():
             view.copy_(self._expected(bar, view))
 
@@ -150,7 +149,7 @@ class Guards:
     def _expected(self, bar: Bar, view: Array) -> Array:
         if bar.repeats:
             return repeated(self._padding, math.prod(view.shape[1:])).view(view.shape[1:])
-        return self._canary[: view.shape[1]]
+        return self._longest[: view.shape[1]]
 
 
 def _sets_at_once(view: Array) -> int:

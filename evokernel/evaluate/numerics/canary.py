@@ -16,8 +16,8 @@ from evokernel.task import Tensor
 
 def draw_poison(rng: np.random.Generator) -> int:
     """Return four 16-bit quarters, each a quiet NaN in float16 and bfloat16, and together in float32 and float64."""
-    quarters = rng.integers(0x7FC1, 0x8000, 4, dtype=np.int64)  # never payload 0, which arithmetic produces
-    quarters[0] |= 0x7FF8  # the first quarter begins a float64, whose exponent is longer
+    quarters = rng.integers(0x7FC1, 0x7FFF, 4, dtype=np.int64)  # arithmetic makes payload 0, on a GPU 0x7FFF
+    quarters[0] = rng.integers(0x7FF9, 0x7FFF)  # it begins a float64, whose exponent is longer
     return int((quarters << np.array([48, 32, 16, 0])).sum())
 
 
@@ -62,15 +62,18 @@ def is_poison(array: Array, poison: int) -> Array:
     return bits(array) == bits(poison_like(array, poison))
 
 
-def padding_bytes(rng: np.random.Generator) -> Array:
-    """Return what stands between the elements of a strided tensor: in every float format NaN, huge and -huge in turn.
+def padding_bytes(rng: np.random.Generator, *, times: int = 1) -> Array:
+    """Return what stands around a tensor and between its elements: in every float format NaN, huge and -huge in turn.
 
-    A NaN alone would hide from a maximum, and a huge number from a minimum.
+    They spoil any result that they enter, with a weight of 0, too. A NaN alone would hide from a maximum, and a huge
+    number from a minimum. `times` such triples of 8 bytes each are drawn.
     """
-    quarters = rng.integers(0x7B00, 0x7C00, 4, dtype=np.uint64)  # below the infinities of float16
-    huge = (quarters << np.array([48, 32, 16, 0], dtype=np.uint64)).sum(dtype=np.uint64)
-    words = np.array([draw_poison(rng), huge, huge | np.uint64(0x8000800080008000)], dtype=np.uint64)
-    return torch.from_numpy(words.view(np.uint8).copy())
+    words = []
+    for _ in range(times):
+        quarters = rng.integers(0x7B00, 0x7C00, 4, dtype=np.uint64)  # below the infinities of float16
+        huge = (quarters << np.array([48, 32, 16, 0], dtype=np.uint64)).sum(dtype=np.uint64)
+        words += [np.uint64(draw_poison(rng)), huge, huge | np.uint64(0x8000800080008000)]
+    return torch.from_numpy(np.array(words, dtype=np.uint64).view(np.uint8))
 
 
 def repeated(pattern: Array, size: int) -> Array:

@@ -77,3 +77,14 @@ def test_a_changed_byte_behind_the_last_copy_is_put_down_to_the_last_buffer(guar
     assert len(tail)
     tail[place] ^= 1
     assert guards.broken() == {"b"}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_whatever_is_read_past_a_buffer_spoils_a_sum_even_with_a_weight_of_zero(guarded, dtype: torch.dtype):
+    layout, memory, _ = guarded
+    end = layout.offsets["b"] + 200
+    triples = GUARD_BYTES // 24
+    behind = memory[end : end + 24 * triples].view(dtype).reshape(triples, -1)
+    assert (behind * 0).sum(1).isnan().all()
+    assert (behind.nan_to_num(nan=-1.0).amax(1) > 1e4).all()
+    assert (behind.nan_to_num(nan=1.0).amin(1) < -1e4).all()

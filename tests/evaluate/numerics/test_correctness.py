@@ -538,6 +538,17 @@ def make_gemm(precision):
     )
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_tf32_product_is_accepted_where_few_rows_are_loud(seed):
+    loose = make_gemm(Precision(reduction="K", exact_on_integers=True, allow_tf32=True))
+    workload = Workload("256x256x256", {"M": 256, "N": 256, "K": 256})
+    inputs = draw(loose, workload, "normal", np.random.default_rng(seed))
+    inputs["a"][[17, 190]] *= 300
+    expected = expect(loose, workload, inputs, distribution="patchwork")
+    assert judge_output(expected, outputs_of(CHEATS["gemm"]["tf32"], inputs)) is None
+    assert judge_output(expected, outputs_of(CHEATS["gemm"]["bf16"], inputs)) is not None
+
+
 def test_sixteen_bit_outputs_may_differ_by_a_rounding_but_not_more():
     task = make(
         "bf16", lambda x, **_: torch.softmax(x, 1), inputs=(Tensor("x", ("R", "C"), "bfloat16"),), dtype="bfloat16"
