@@ -17,10 +17,9 @@ from evokernel.export.template_text import (
     strides_text,
     written,
 )
-from evokernel.records.evaluation import Evaluation
-from evokernel.records.timing import Speedup, Timing
+from evokernel.records.timing import Speedup
+from evokernel.report.verdicts import over_torch
 from evokernel.task import Role, Task, Tensor, Workload
-from evokernel.tasks.at_sizes import NATIVE
 
 ALIGNMENTS = {"cpu": 64, "cuda": 256}
 
@@ -72,18 +71,6 @@ def winners(
         elif held[module] >= max(1.0, accept_from):
             found.append(Winner(workload, module, None))
     return found
-
-
-def over_torch(evaluation: Evaluation, timing: Timing) -> Speedup:
-    """Return the speed-up over torch on a workload, as far as it is known.
-
-    Where another baseline is faster than torch there, it is the greater of the speed-up over that one, and of the one
-    over torch on all workloads.
-    """
-    over_fastest, over_native = timing.speedup, evaluation.panel.get(NATIVE)
-    if timing.baseline == NATIVE or over_native is None:
-        return over_fastest
-    return max(over_fastest, over_native, key=lambda speedup: speedup.low)
 
 
 def op_file(

@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+NATIVE = "torch"
+"""Name that tasks give to the baseline that an operator falls back to."""
 Z95 = 1.96
 
 

@@ -28,6 +28,28 @@ def test_best_shows_final_numbers_and_never_those_that_selected(ids: dict[str, s
     assert "% of what the device allows (memory-bound)" in text
 
 
+def test_what_leads_the_search_since_a_slow_final_measurement_is_named(project: Path, call: Call) -> None:
+    with StoreBuilder(project / "runs" / "old.db") as builder:
+        builder.seed()
+        slow = builder.add("// slow\n", speedup=0.06)
+        builder.final(slow, speedup=0.05)
+        builder.store.session_end("budget of 4 evaluations used")
+        for command in ("best", "status"):
+            text = words(call(command).output)
+            assert f"{slow} is slower than torch on every workload: an export refuses it" in text
+            assert "leads the search" not in text
+        assert "another seed (evokernel inject): what was found is slower" in words(
+            call("status", "--since", "1h").output
+        )
+        found = builder.add("// found\n", speedup=2.74)
+    for command in ("best", "status"):
+        text = words(call(command).output)
+        assert f"best kernel measured anew {slow}" in text
+        assert f"{found} leads the search with 2.74x (2.70–2.78), and was not measured anew yet" in text
+        assert f"`evokernel export --id {found[:8]} --store " in text
+    assert "`evokernel export --store " in words(call("status", "--since", "1h").output)
+
+
 def test_best_json(ids: dict[str, str], call: Call) -> None:
     document = json.loads(call("best", "--json").output)
     assert document["candidate"] == ids["best"]

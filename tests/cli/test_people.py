@@ -11,6 +11,7 @@ from evokernel.records.candidate import Candidate
 from tests.cli.asked import asking_config, engage
 from tests.cli.conftest import Call
 from tests.support.fakes import TOY
+from tests.support.stores import StoreBuilder
 
 OWN = TOY.replace("int A = 1", "int A = 8").replace("// a toy", "// mine")
 
@@ -97,15 +98,18 @@ def test_a_kernel_in_another_language_is_an_idea(store: Path, call: Call, projec
 
 def test_the_winner_of_another_run_of_the_task_can_be_handed_in(store: Path, call: Call, project: Path) -> None:
     engage(project / "other.db", asking_config(budget={"evaluations": 30}))
-    engage(project / "toy2.db", asking_config(task="toy"))
+    engage(project / "copy.db", asking_config(task="a/copy.py", budget={"evaluations": 30}))
+    with StoreBuilder(project / "gemm.db") as builder:
+        builder.seed()
     result = call("inject", store, project / "other.db")
     kind, payload, _ = waiting(store)[0]
     assert (kind, payload["language"]) == ("source", "cpp")
     assert payload["rationale"].startswith("inject: winner of other.db: ")
     assert f"{Candidate(payload['source'], 'cpp').id} handed in: the next" in result.output
-    result = call("inject", store, project / "toy2.db")
+    assert "handed in: the next" in call("inject", store, project / "copy.db").output  # the same task, elsewhere
+    result = call("inject", store, project / "gemm.db")
     assert result.exit_code == 2
-    assert "holds a run of task toy, and this run is of task" in " ".join(result.stderr.split())
+    assert "holds a run of task gemm, and this run is of task" in " ".join(result.stderr.split())
 
 
 def test_a_running_search_is_told_of(store: Path, call: Call) -> None:

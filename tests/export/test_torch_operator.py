@@ -12,10 +12,11 @@ from evokernel.export.dispatch_tree import MeasuredSize, fit_tree
 from evokernel.export.export_kernel import leaders
 from evokernel.export.reference import reference_files
 from evokernel.export.size_domain import size_domain
-from evokernel.export.torch_operator import op_file, over_torch, winners
+from evokernel.export.torch_operator import op_file, winners
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluatorIdentity, Fidelity, Mode, Stage, Status
 from evokernel.records.timing import Speedup, Timing
+from evokernel.report.verdicts import over_torch
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from tests.support.exports import run_beside
 from tests.support.stores import StoreBuilder, make_timing
