@@ -35,7 +35,7 @@ _UNTRIED = "kernel.py is the text that was judged; the other files were not run:
     "clearly leads the search since that was measured anew.",
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder to write to; kernel-ID here if left out."
+    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder to write to; kernel_ID here if left out."
 )
 @click.option(
     "--backward",
@@ -171,7 +171,7 @@ def _pair(place: Path | None, back: Path, name: str, *, out: Path | None) -> Non
 
     with open_store(place) as forward, open_store(back) as backward:
         wanted = _wanted(forward, name), _wanted(backward, "")
-        folder = out or Path(f"kernel-{wanted[0][:8]}-{wanted[1][:8]}")
+        folder = out or Path(f"kernel_{wanted[0][:8]}_{wanted[1][:8]}")
         made = export_pair(forward, backward, wanted, out=folder, notify=_say)
     facts = {
         "forward": f"{made.forward.candidate}  {times(made.forward.speedup.value)} ({interval(made.forward.speedup)})",
@@ -196,7 +196,7 @@ def _kernel(
     with open_store(place) as opened:
         wanted = _wanted(opened, name)
         patched = patch_of_run(opened, wanted) if patch else None
-        made = export(opened, wanted, out=out or Path(f"kernel-{wanted[:8]}"), notify=_say, **choice)
+        made = export(opened, wanted, out=out or Path(f"kernel_{wanted[:8]}"), notify=_say, **choice)
     put(
         stdout(),
         Text.assemble(("exported ", GOOD), (made.candidate, STRONG), f" to {clean(str(made.folder))}"),

@@ -95,7 +95,7 @@ def op_file(
         name=op_name(task),
         namespace=f"evokernel_{candidate.id}",
         example=f"out = {op_name(task)}({example_arguments(task, device=device)})",
-        modules="".join(f"import {module}\n" for module in judgements),
+        modules=", ".join(judgements),
         device=device,
         alignment=str(ALIGNMENTS[device]),
         scalars=repr(tuple(scalar.name for scalar in task.signature.scalars)),

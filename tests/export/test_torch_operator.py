@@ -97,6 +97,21 @@ def use(
     return run_beside(folder, script, "-W", "error::UserWarning")
 
 
+def test_two_exports_are_packages_in_one_process(tmp_path: Path) -> None:
+    for folder, mark in (("one", 1), ("two", 2)):
+        (tmp_path / folder).mkdir()
+        use(tmp_path / folder, USE, stand_in=STAND_IN.replace("{mark}", str(mark)))
+    script = """
+import torch
+from one.op import scaled_transpose as one
+from two.op import scaled_transpose as two
+x, gain = torch.randn(4, 6), torch.randn(4)
+for mark, made in ((1, one(x, gain, add=1.0)), (2, two(x, gain, add=1.0))):
+    torch.testing.assert_close(made, x.T * gain + 1 + mark)
+"""
+    run_beside(tmp_path, script)
+
+
 def test_each_workload_has_its_fastest_kernel_and_held_out_ones_only_where_it_wins() -> None:
     found = {winner.workload.name: winner.module for winner in winners(SCALED, two())}
     assert found == {"small": "kernel", "large": "kernel_other", "held": "kernel"}
