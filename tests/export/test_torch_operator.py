@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 import torch
@@ -110,6 +111,31 @@ for mark, made in ((1, one(x, gain, add=1.0)), (2, two(x, gain, add=1.0))):
     torch.testing.assert_close(made, x.T * gain + 1 + mark)
 """
     run_beside(tmp_path, script)
+
+
+def test_other_values_of_what_the_task_fixed_are_refused(tmp_path: Path) -> None:
+    fixed = {"temperature": 0.7, "mode": "tanh", "add": 1.0, "nothing": float("nan")}  # a kernel takes `add`
+    reference = FunctionType(scaled.__code__, {**scaled.__globals__, "fixed": fixed})
+    use(
+        tmp_path,
+        USE
+        + """
+x, gain = draw(4, 6)
+assert mark(scaled(x, gain, add=1.0), x, gain) == 1
+assert mark(scaled(x, gain, add=1.0, temperature=0.7, mode="tanh"), x, gain) == 1
+assert mark(torch.compile(scaled)(x, gain, add=1.0, temperature=0.7), x, gain) == 1
+for other in ({"temperature": 0.5}, {"mode": "none"}):
+    try:
+        scaled(x, gain, add=1.0, **other)
+    except ValueError as error:
+        assert "computes with temperature=0.7, mode='tanh' alone" in str(error)
+    else:
+        raise SystemExit(f"{other} was taken")
+""",
+        replace(SCALED, reference=reference),
+    )
+    text = (tmp_path / "op.py").read_text(encoding="utf-8")
+    assert "It computes with temperature=0.7, mode='tanh' and refuses other values" in text
 
 
 def test_each_workload_has_its_fastest_kernel_and_held_out_ones_only_where_it_wins() -> None:
