@@ -30,6 +30,7 @@ def command(store: Path | None, file: str, why: str) -> None:
             raise StoreError(f"{path} holds no run yet: name the kernel under seed_sources of its config")
         candidate, words = _winner(Path(file), identity) if file.endswith(".db") else (_candidate(Path(file)), "")
         foreign = candidate.language != identity.language
+        _refuse_no_kernel(file, candidate, foreign=foreign)
         if not foreign and opened.proposal_of(candidate.id) is not None:
             raise ConfigError(f"{candidate.id} is in the run already: `evokernel show {candidate.id} --store {path}`")
     then = hand_in(
@@ -55,6 +56,18 @@ def _winner(path: Path, run: RunIdentity) -> tuple[Candidate, str]:
             raise ConfigError(f"{path} holds {has}, and this run is of task {run.task}")
         best = best_kernel(other)
     return best.candidate, f"winner of {path.name}: {best.speedup.value:.3g}x over its baselines on {identity.device}"
+
+
+def _refuse_no_kernel(file: str, candidate: Candidate, *, foreign: bool) -> None:
+    """Raise `ConfigError` for what would fail before it is built; of an idea, for Python without Triton in it."""
+    from evokernel.languages import complaint_of  # half a second, which a wrong call does without
+
+    language, complaint = candidate.language, complaint_of(candidate.language, candidate.source)
+    if foreign:
+        none = language == "triton" and "triton" not in candidate.source
+        complaint = "it does not name triton; a function in PyTorch alone is what `evokernel init` takes" * none
+    if complaint:
+        raise ConfigError(f"{file} is no {language} kernel: {complaint} (docs/kernels.md says what one looks like)")
 
 
 def _candidate(file: Path) -> Candidate:
