@@ -4,8 +4,6 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-NATIVE = "torch"
-"""Name that tasks give to the baseline that an operator falls back to."""
 Z95 = 1.96
 
 

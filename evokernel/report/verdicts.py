@@ -7,7 +7,8 @@ from enum import StrEnum
 
 from evokernel.records.evaluation import Evaluation, Fidelity, Status
 from evokernel.records.fitness import Fitness, fitness_of
-from evokernel.records.timing import NATIVE, Z95, Speedup, Timing, combined_speedup
+from evokernel.records.timing import Z95, Speedup, Timing, combined_speedup
+from evokernel.tasks.at_sizes import NATIVE
 
 
 class Holdout(StrEnum):

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from evokernel.records.timing import NATIVE
 from evokernel.task import Task, Workload
 from evokernel.tasks import load_task, task_path
 
+NATIVE = "torch"
+"""Name that tasks give to the baseline that an operator falls back to."""
 _TEXT = """from evokernel.tasks.at_sizes import at_sizes
 
 task = at_sizes({spec!r}, {device!r}, {dims!r})
