@@ -153,16 +153,11 @@ def _wanted(store: "Store", name: str) -> str:
     if name:
         return candidate_id(store, name)
     best = best_kernel(store)
-    if best.contender is None or best.contender_speedup is None or not best.contender_leads:
-        return best.candidate.id
-    speed = times(best.contender_speedup.value)
-    stderr().print(
-        Text(
-            f"{best.contender} leads the search with {speed} and is taken if it holds; `--id best` takes "
-            f"{best.candidate.id}, which was measured anew at {times(best.speedup.value)}"
-        )
-    )
-    return best.contender
+    if best.to_export != best.candidate.id and best.contender_speedup is not None:
+        leads = f"{best.to_export} leads the search with {times(best.contender_speedup.value)} and is taken if it holds"
+        other = f"{best.candidate.id}, which was measured anew at {times(best.speedup.value)}"
+        stderr().print(Text(f"{leads}; `--id best` takes {other}"))
+    return best.to_export
 
 
 def _pair(place: Path | None, back: Path, name: str, *, out: Path | None) -> None:

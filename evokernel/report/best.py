@@ -64,6 +64,11 @@ class BestKernel:
         return self.contender_speedup is not None and self.contender_speedup.low > self.speedup.high
 
     @property
+    def to_export(self) -> str:
+        """Id of the kernel to take home: the contender where it leads, since an export measures it anew."""
+        return self.contender if self.contender and self.contender_leads else self.candidate.id
+
+    @property
     def nowhere_faster(self) -> bool:
         """True where it is slower than torch on every workload, so that an export would refuse it."""
         return nowhere_above(self.evaluation, 1.0)

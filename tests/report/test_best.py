@@ -56,6 +56,7 @@ def test_a_crowned_kernel_comes_before_a_fitter_one(tmp_path: Path) -> None:
     assert best is not None
     assert (best.candidate.id, best.contender) == (crowned, fitter)
     assert best.contender_leads
+    assert best.to_export == fitter
     assert best.contender_speedup is not None
     assert best.contender_speedup.value == pytest.approx(9.0)
     assert best.over_seed is not None
@@ -72,6 +73,7 @@ def test_a_fitter_one_leads_only_where_its_interval_begins_above(tmp_path: Path)
     best = best_of(tmp_path / "a.db")
     assert best is not None
     assert (best.contender, best.contender_leads, best.nowhere_faster) == (fitter, False, False)
+    assert best.to_export == crowned
 
 
 def test_among_crowned_kernels_the_final_number_does_not_select(tmp_path: Path) -> None:
