@@ -35,7 +35,7 @@ class FinalMeasurements:
         self._verdicts.keep(evaluation)
         if evaluation.ok:
             speedup = combined_speedup(evaluation.timings)
-            how = " on held-out workloads, but is slower than its baseline" if speedup.high < 1 and not is_seed else ""
+            how = " on held-out workloads, but is slower than its baseline" if speedup.high < 1 else ""
             said = f"{elite.candidate.id} holds{how}: {speedup.value:.3f}x its baseline ({evaluation.key.mode} mode)"
             self._notify(Notice(said))
         else:
