@@ -381,6 +381,12 @@ class Task:
         """The distributions that its author named; none of the judge's own has values of other ranges."""
         return tuple(name for name in self.distributions if name in DISTRIBUTIONS)
 
+    @property
+    def fixed(self) -> Mapping[str, Any]:
+        """Arguments that are no tensors, with the values that the reference passes, as `fixed` in its file says."""
+        found = getattr(self.reference, "__globals__", {}).get("fixed")
+        return found if isinstance(found, Mapping) else {}
+
     def flops_at(self, workload: Workload) -> int:
         """Return the floating-point operations of one call on a workload."""
         return evaluate(self.flops, workload.sizes)

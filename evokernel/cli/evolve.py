@@ -17,7 +17,7 @@ from evokernel.cli.completion import complete_stores
 from evokernel.cli.delivery import Delivery
 from evokernel.cli.display.live import make_view
 from evokernel.cli.display.snapshot import NOTHING, SnapshotTaker
-from evokernel.cli.display.tables import best_kernel_tables, put, sheet
+from evokernel.cli.display.tables import best_kernel_tables, put, sheet, to_take
 from evokernel.cli.display.text import DIM, duration, stdout
 from evokernel.cli.group import Refused
 from evokernel.cli.model_trial import model_options, with_models
@@ -221,7 +221,7 @@ def show_end(best: BestKernel | None, run: RunFacts, *, summary: str, go_on: str
             {
                 "best": f"evokernel best {run.path}",
                 "how": f"evokernel lineage --store {run.path}",
-                "take": f"evokernel export --store {run.path}",
+                "take": to_take(best, run),
                 "go on": go_on,
             }
         ),

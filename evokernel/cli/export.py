@@ -12,9 +12,10 @@ from evokernel.cli.display.text import DIM, GOOD, STRONG, clean, interval, stder
 from evokernel.cli.locate import open_store, store_option
 from evokernel.cli.training import check_training, export_training, training_options
 from evokernel.records.timing import Speedup
-from evokernel.report.best import candidate_id
+from evokernel.report.best import best_kernel, candidate_id
 
 if TYPE_CHECKING:
+    from archive.store import Store
     from evokernel.export.patch import KernelPatch
 
 _TRIED = "kernel.py built it and got the right result, in a process of its own without evokernel"
@@ -26,10 +27,15 @@ _UNTRIED = "kernel.py is the text that was judged; the other files were not run:
 )
 @click.argument("places", nargs=-1, type=click.Path(path_type=Path), metavar="[STORE|CONFIG]...")
 @click.option(
-    "--id", "name", default="", metavar="ID", help="A candidate, or the beginning of its id; default: the best."
+    "--id",
+    "name",
+    default="",
+    metavar="ID",
+    help="A candidate, or the beginning of its id; default: the best, or what "
+    "clearly leads the search since that was measured anew.",
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder to write to; kernel-ID here if left out."
+    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder to write to; kernel_ID here if left out."
 )
 @click.option(
     "--backward",
@@ -142,13 +148,25 @@ def _say(stage: str) -> None:
     stderr().print(Text(stage, style=DIM))
 
 
+def _wanted(store: "Store", name: str) -> str:
+    """Return the id of the kernel to export, and say so where it is not the one that `best` shows."""
+    if name:
+        return candidate_id(store, name)
+    best = best_kernel(store)
+    if best.to_export != best.candidate.id and best.contender_speedup is not None:
+        leads = f"{best.to_export} leads the search with {times(best.contender_speedup.value)} and is taken if it holds"
+        other = f"{best.candidate.id}, which was measured anew at {times(best.speedup.value)}"
+        stderr().print(Text(f"{leads}; `--id best` takes {other}"))
+    return best.to_export
+
+
 def _pair(place: Path | None, back: Path, name: str, *, out: Path | None) -> None:
     from evokernel.export.gradients.export_pair import export_pair
     from evokernel.export.gradients.pair_texts import span
 
     with open_store(place) as forward, open_store(back) as backward:
-        wanted = candidate_id(forward, name or "best"), candidate_id(backward, "best")
-        folder = out or Path(f"kernel-{wanted[0][:8]}-{wanted[1][:8]}")
+        wanted = _wanted(forward, name), _wanted(backward, "")
+        folder = out or Path(f"kernel_{wanted[0][:8]}_{wanted[1][:8]}")
         made = export_pair(forward, backward, wanted, out=folder, notify=_say)
     facts = {
         "forward": f"{made.forward.candidate}  {times(made.forward.speedup.value)} ({interval(made.forward.speedup)})",
@@ -171,9 +189,9 @@ def _kernel(
     from evokernel.export.patch import patch_of_run
 
     with open_store(place) as opened:
-        wanted = candidate_id(opened, name or "best")
+        wanted = _wanted(opened, name)
         patched = patch_of_run(opened, wanted) if patch else None
-        made = export(opened, wanted, out=out or Path(f"kernel-{wanted[:8]}"), notify=_say, **choice)
+        made = export(opened, wanted, out=out or Path(f"kernel_{wanted[:8]}"), notify=_say, **choice)
     put(
         stdout(),
         Text.assemble(("exported ", GOOD), (made.candidate, STRONG), f" to {clean(str(made.folder))}"),

@@ -129,7 +129,13 @@ def _training(file: Path, *, out: Path | None, save: "SaveChoice | None", **give
     put(
         stdout(),
         Text.assemble(("training ", STRONG), (f"wrote {clean(str(made.file))}, which equals autograd in fp64", GOOD)),
-        sheet({"saved": ", ".join(made.saved) or "inputs alone", "gradients": ", ".join(made.gradients)}),
+        sheet(
+            {
+                "saved": ", ".join(made.saved) or "inputs alone",
+                "gradients": ", ".join(made.gradients),
+                "fixed": f"{made.fixed}: kernels compute with nothing else (--inputs)" if made.fixed else "",
+            }
+        ),
     )
     for project in (made.forward, made.backward):
         put(stdout(), _heading(project), _facts(project), *_seeds(project), _admission(project), _next(project))
@@ -144,12 +150,19 @@ def _heading(project: "Project") -> Text:
 
 
 def _facts(project: "Project") -> WordTable:
+    from evokernel.scaffold.task_text import constants_text
+
     layout = project.layout
     dims = [f"{d.name}={d.example}" + (f" (steps of {d.unit})" if d.unit > 1 else "") for d in layout.dimensions]
     facts = {
         "computes": project.task.description,
         "may vary": ", ".join(dims) or "nothing: every size is fixed by the operation",
     }
+    if fixed := project.task.fixed:
+        facts["fixed"] = (
+            f"{constants_text(fixed)}: kernels compute with nothing else; for other values "
+            f'--inputs "{next(iter(fixed))}: ..."'
+        )
     for device, workloads in project.task.workloads.items():
         facts[f"{device} search"] = ", ".join(workload.name for workload in workloads.search)
         facts[f"{device} holdout"] = ", ".join(workload.name for workload in workloads.holdout)

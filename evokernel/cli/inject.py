@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from archive.identity import RunIdentity
 from evokernel.cli.inbox import hand_in
 from evokernel.cli.locate import open_store, store_path, takes_store
 from evokernel.config.run import language_of
@@ -27,8 +28,9 @@ def command(store: Path | None, file: str, why: str) -> None:
         identity = opened.identity()
         if identity is None:
             raise StoreError(f"{path} holds no run yet: name the kernel under seed_sources of its config")
-        candidate, words = _winner(Path(file), identity.task) if file.endswith(".db") else (_candidate(Path(file)), "")
+        candidate, words = _winner(Path(file), identity) if file.endswith(".db") else (_candidate(Path(file)), "")
         foreign = candidate.language != identity.language
+        _refuse_no_kernel(file, candidate, foreign=foreign)
         if not foreign and opened.proposal_of(candidate.id) is not None:
             raise ConfigError(f"{candidate.id} is in the run already: `evokernel show {candidate.id} --store {path}`")
     then = hand_in(
@@ -44,15 +46,28 @@ def command(store: Path | None, file: str, why: str) -> None:
     click.echo(f"{candidate.id} handed in{idea}: {then}")
 
 
-def _winner(path: Path, task: str) -> tuple[Candidate, str]:
+def _winner(path: Path, run: RunIdentity) -> tuple[Candidate, str]:
     """Return the best kernel of another run of a task, and words on its speed."""
     with open_store(path) as other:
         identity = other.identity()
-        if identity is None or identity.task != task:
+        same = identity is not None and (identity.task == run.task or identity.task_hash == run.task_hash)
+        if identity is None or not same:
             has = "no run" if identity is None else f"a run of task {identity.task}"
-            raise ConfigError(f"{path} holds {has}, and this run is of task {task}")
+            raise ConfigError(f"{path} holds {has}, and this run is of task {run.task}")
         best = best_kernel(other)
     return best.candidate, f"winner of {path.name}: {best.speedup.value:.3g}x over its baselines on {identity.device}"
+
+
+def _refuse_no_kernel(file: str, candidate: Candidate, *, foreign: bool) -> None:
+    """Raise `ConfigError` for what would fail before it is built; of an idea, for Python without Triton in it."""
+    from evokernel.languages import complaint_of  # half a second, which a wrong call does without
+
+    language, complaint = candidate.language, complaint_of(candidate.language, candidate.source)
+    if foreign:
+        none = language == "triton" and "triton" not in candidate.source
+        complaint = "it does not name triton; a function in PyTorch alone is what `evokernel init` takes" * none
+    if complaint:
+        raise ConfigError(f"{file} is no {language} kernel: {complaint} (docs/kernels.md says what one looks like)")
 
 
 def _candidate(file: Path) -> Candidate:

@@ -35,9 +35,9 @@ class FinalMeasurements:
         self._verdicts.keep(evaluation)
         if evaluation.ok:
             speedup = combined_speedup(evaluation.timings)
-            self._notify(
-                Notice(f"{elite.candidate.id} holds: {speedup.value:.3f}x its baseline ({evaluation.key.mode} mode)")
-            )
+            how = " on held-out workloads, but is slower than its baseline" if speedup.high < 1 else ""
+            said = f"{elite.candidate.id} holds{how}: {speedup.value:.3f}x its baseline ({evaluation.key.mode} mode)"
+            self._notify(Notice(said))
         else:
             name, text = elite.candidate.id, f"{elite.candidate.id} does not hold: {evaluation.status}"
             self._notify(Notice(text, warning=True, kind=RemarkKind.FINAL_REFUSED, candidate=name))

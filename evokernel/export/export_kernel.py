@@ -24,14 +24,16 @@ from evokernel.export.check import check_exported, check_reference
 from evokernel.export.dispatch import Dispatch, WrongBetween, measure_dispatch
 from evokernel.export.files import KERNEL, export_files
 from evokernel.export.reference import reference_files
-from evokernel.export.torch_operator import over_torch, winners
+from evokernel.export.torch_operator import winners
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, Fidelity
 from evokernel.records.hidden_check import HiddenCheck
 from evokernel.records.timing import Speedup, combined_speedup
+from evokernel.report.best import find_best
 from evokernel.report.documents import portrait_document
 from evokernel.report.lineage import CandidateDetails, portrait, story
 from evokernel.report.status import RunFacts, run_facts
+from evokernel.report.verdicts import nowhere_above, over_torch
 from evokernel.task import Task
 from evokernel.tasks import load_task, task_hash
 
@@ -112,9 +114,7 @@ def export(
     candidate, config = found.stored.candidate, config_of(run)
     task = load_task(config.task).on(DEVICE_OF[candidate.language])
     others = [portrait(store, each) for each in leaders(store, besides=candidate)] if per_workload else []
-    measured = [_final_measurement(each) for each in (found, *others)]
-    if (known := [each for each in measured if each and _slow(each, accept_from)]) and len(known) == len(measured):
-        raise NotExported(f"{_slower(known, accept_from)}. The run itself measured that; nothing was judged again")
+    _refuse_known(store, (found, *others), accept_from)
     reference, complaint = _reference(task)
     if operator and complaint:
         raise NotExported(f"{candidate.id} can be no operator: {complaint}")
@@ -144,7 +144,7 @@ def export(
     if not winners(task, judgements, dispatch=dispatch, accept_from=accept_from) and not (
         dispatch and dispatch.modules
     ):
-        raise NotExported(_slower([each.last for each in judgements.values()], accept_from))
+        raise NotExported(_slower(store, [each.last for each in judgements.values()], accept_from))
     texts = export_files(
         *(task, judgements, config),
         reference=reference,
@@ -216,22 +216,28 @@ def _final_measurement(found: CandidateDetails) -> Evaluation | None:
     return finals[-1] if finals and finals[-1].timings else None
 
 
-def _slow(evaluation: Evaluation, accept_from: float) -> bool:
-    """Return whether all speed-ups over torch, those on held-out workloads too, lie below what is accepted."""
-    speedups = [over_torch(evaluation, timing) for timing in evaluation.timings]
-    held_out = evaluation.holdout_speedup
-    return all(each.high < accept_from for each in (*speedups, *([held_out] if held_out else [])))
+def _refuse_known(store: Store, found: Sequence[CandidateDetails], accept_from: float) -> None:
+    """Raise `NotExported` where the run's own final measurements say that no kernel will be accepted."""
+    measured = [_final_measurement(each) for each in found]
+    known = [each for each in measured if each and nowhere_above(each, accept_from)]
+    if known and len(known) == len(measured):
+        said = _slower(store, known, accept_from)
+        raise NotExported(f"{said}. The run itself measured that; nothing was judged again")
 
 
-def _slower(evaluations: Sequence[Evaluation], accept_from: float) -> str:
-    """Return why no kernel is exported, with the figure of the best workload."""
+def _slower(store: Store, evaluations: Sequence[Evaluation], accept_from: float) -> str:
+    """Return why no kernel is exported, with the figure of the best workload, and which other one may do."""
     found = [(over_torch(last, timing), timing.workload) for last in evaluations for timing in last.timings]
     speedup, workload = max(found, key=lambda pair: pair[0].low)
-    return (
-        f"not exported: no kernel is faster than torch anywhere. The best is {speedup.value:.3f}x "
+    names, best = dict.fromkeys(each.candidate_id for each in evaluations), find_best(store)
+    said = (
+        f"not exported, since nowhere faster than torch: {', '.join(names)}. The best is {speedup.value:.3f}x "
         f"({speedup.low:.3f} to {speedup.high:.3f}) of torch's speed, on {workload}, and intervals from "
         f"{accept_from:g} on are accepted; `--accept-from {max(speedup.low - 0.001, 0):.3f}` takes it all the same"
     )
+    if best is None or best.contender is None or not best.contender_leads or best.contender in names:
+        return said
+    return f"{said}. But {best.contender} leads the search, and `--id {best.contender[:8]}` takes that if it holds"
 
 
 def _judge_again(found: CandidateDetails, config: RunConfig, checks: Sequence[HiddenCheck]) -> KernelVerdict:

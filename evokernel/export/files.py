@@ -9,7 +9,16 @@ from evokernel.evaluate.client.evaluate_kernel import KernelVerdict
 from evokernel.evaluate.inside.driver.nvrtc import INCLUDE_FOLDERS
 from evokernel.export.cuda_helper import with_helper
 from evokernel.export.dispatch import Dispatch
-from evokernel.export.template_text import declared, example_arguments, fill, new_tensor, numbers_of, op_name, written
+from evokernel.export.template_text import (
+    declared,
+    example_arguments,
+    fill,
+    fixed_of,
+    new_tensor,
+    numbers_of,
+    op_name,
+    written,
+)
 from evokernel.export.torch_operator import op_file
 from evokernel.languages.cpp.guide import entry_signature
 from evokernel.records.timing import combined_speedup
@@ -153,7 +162,12 @@ def _measured(task: Task, judgement: KernelVerdict) -> dict[str, str]:
     strided = ", ".join(
         f"`{t.name}` with strides { ({', '.join(map(str, t.strides))}) }" for t in task.signature.inputs if t.strides
     )
+    fixed = ", ".join(f"`{name}={value}`" for name, value in fixed_of(task).items())
     return {
+        "fixed": f"\nIt computes with {fixed} alone: these the task fixed, and for others `evokernel init --inputs` "
+        "makes another task."
+        if fixed
+        else "",
         "strided": f" ({strided})" if strided else "",
         "task": task.name,
         "description": task.description or task.name,

@@ -49,7 +49,10 @@ def reference_files(function: Callable[..., Any]) -> dict[str, str]:
             return {}
         texts[path.name] = kept
     imports = [text for node in tree.body for text in _imports(node, needed)]
-    imports += [f"import {path.stem} as {name}" for name, path in sorted(sources.items())]
+    beside = [f"import {path.stem} as {name}" for name, path in sorted(sources.items())]
+    if beside:
+        packaged = [f"    from . {each}" for each in beside]
+        imports += ["if __package__:", *packaged, "else:", *(f"    {each}" for each in beside)]
     parts = [f"{_HEAD}\n" + "\n".join(imports)]
     for node in tree.body:
         if not isinstance(node, _IMPORTS) and needed & {*_names(node)}:

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from string import Template
 
+from evokernel.scaffold.task_text import constants_text
 from evokernel.task import Role, Task, Tensor, Workload
 
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -64,6 +65,16 @@ def numbers_of(task: Task) -> dict[str, str]:
     """Return the scalars that neither shapes nor strides tell, with their types in Python."""
     found = {*dimensions_in_shapes(task), *dimensions_in_strides(task)}
     return {s.name: "int" if s.dtype == "int64" else "float" for s in task.signature.scalars if s.name not in found}
+
+
+def fixed_of(task: Task) -> dict[str, str]:
+    """Return the arguments that the task fixed, with their values in Python; none that a kernel takes."""
+    taken = {argument.name for argument in task.signature.arguments}  # and no NaN, which equals nothing
+    return {
+        name: constants_text({name: value}).partition("=")[2]
+        for name, value in task.fixed.items()
+        if name not in taken and value == value
+    }
 
 
 def example_arguments(task: Task, *, device: str) -> str:

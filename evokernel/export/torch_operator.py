@@ -12,15 +12,15 @@ from evokernel.export.template_text import (
     dimensions_in_strides,
     example_arguments,
     fill,
+    fixed_of,
     numbers_of,
     op_name,
     strides_text,
     written,
 )
-from evokernel.records.evaluation import Evaluation
-from evokernel.records.timing import Speedup, Timing
+from evokernel.records.timing import Speedup
+from evokernel.report.verdicts import over_torch
 from evokernel.task import Role, Task, Tensor, Workload
-from evokernel.tasks.at_sizes import NATIVE
 
 ALIGNMENTS = {"cpu": 64, "cuda": 256}
 
@@ -74,18 +74,6 @@ def winners(
     return found
 
 
-def over_torch(evaluation: Evaluation, timing: Timing) -> Speedup:
-    """Return the speed-up over torch on a workload, as far as it is known.
-
-    Where another baseline is faster than torch there, it is the greater of the speed-up over that one, and of the one
-    over torch on all workloads.
-    """
-    over_fastest, over_native = timing.speedup, evaluation.panel.get(NATIVE)
-    if timing.baseline == NATIVE or over_native is None:
-        return over_fastest
-    return max(over_fastest, over_native, key=lambda speedup: speedup.low)
-
-
 def op_file(
     task: Task, judgements: Mapping[str, KernelVerdict], *, dispatch: Dispatch | None = None, accept_from: float = 0.0
 ) -> str:
@@ -95,7 +83,9 @@ def op_file(
     names = [tensor.name for tensor in task.signature.inputs]
     changed = [tensor.name for tensor in task.signature.inputs if tensor.role is Role.INOUT]
     typed = [*(f"{name}: torch.Tensor" for name in names), *(f"{name}: {kind}" for name, kind in numbers.items())]
-    device = DEVICE_OF[candidate.language]
+    fixed, device = fixed_of(task), DEVICE_OF[candidate.language]
+    keywords = [*typed[len(names) :], *(f"{name}: Any = {value}" for name, value in fixed.items())]
+    said = ", ".join(f"{name}={value}" for name, value in fixed.items())
     return fill(
         "op.py.txt",
         inputs=_rows(task.signature.inputs),
@@ -108,7 +98,7 @@ def op_file(
         name=op_name(task),
         namespace=f"evokernel_{candidate.id}",
         example=f"out = {op_name(task)}({example_arguments(task, device=device)})",
-        modules="".join(f"import {module}\n" for module in judgements),
+        modules=", ".join(judgements),
         device=device,
         alignment=str(ALIGNMENTS[device]),
         scalars=repr(tuple(scalar.name for scalar in task.signature.scalars)),
@@ -119,7 +109,11 @@ def op_file(
         others=repr(dispatch.domain.others if dispatch else ()),
         most_bytes=str(dispatch.domain.most_bytes if dispatch else 0),
         tree=tree_text(dispatch.tree) if dispatch else "    return None\n",
-        parameters=", ".join([*typed[: len(names)], *(["*", *typed[len(names) :]] if numbers else [])]),
+        parameters=", ".join([*typed[: len(names)], *(["*", *keywords] if keywords else [])]),
+        only_with=f"\nIt computes with {said} and refuses other values: its kernels were made for these.\n"
+        if said
+        else "",
+        refusal=_refusal(op_name(task), fixed, said) if said else "",
         returns="return one tensor" if len(written(task)) == 1 else "return a tuple of tensors",
         tensors=", ".join(f'"{name}": {name}' for name in names),
         numbers=", ".join(f'"{name}": {name}' for name in numbers),
@@ -131,6 +125,13 @@ def op_file(
         made=("None", "made[0]")[len(outputs)] if len(outputs) < 2 else "tuple(made)",
         returned=_returned(changed, outputs),
     )
+
+
+def _refusal(name: str, fixed: Mapping[str, str], said: str) -> str:
+    """Return the lines that refuse other values of what the task fixed."""
+    given, values = ", ".join(fixed), ", ".join(fixed.values())
+    text = f"{name} computes with {said} alone, which its kernels were made for"
+    return f"    if [{given}] != [{values}]:\n        raise ValueError({text!r})\n"
 
 
 def _rows(tensors: Sequence[Tensor]) -> str:

@@ -67,6 +67,12 @@ def syntax_of(name: str) -> str:
     return str(_language_class(name).syntax) if name in LANGUAGES else ""
 
 
+def complaint_of(name: str, source: str) -> str | None:
+    """Return why a source cannot be tried in one of `LANGUAGES`, by its text alone, or None; needs no tools."""
+    complaint: str | None = _language_class(name).static_check(source)
+    return complaint
+
+
 def _language_class(name: str) -> Any:
     module, _, attribute = LANGUAGES[name].partition(":")
     return getattr(importlib.import_module(module), attribute)

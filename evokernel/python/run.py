@@ -141,7 +141,7 @@ class Run:
         It is judged anew in fresh processes and written to a folder as `evokernel export` does, unless it is there.
 
         Args:
-            name: the candidate.
+            name: the candidate; for the best one, what clearly leads the search since that was measured.
             out: the folder; one beside the store if left out.
 
         Raises:
@@ -150,7 +150,8 @@ class Run:
         """
         from evokernel.export.load import load_operator, read_exported
 
-        wanted, path = self.id_of(name), Path(self.facts.path)
+        wanted = self.best().to_export if name == BEST else self.id_of(name)
+        path = Path(self.facts.path)
         folder = Path(out) if out is not None else path.with_name(f"{path.stem}-{wanted[:8]}")
         if read_exported(folder) != wanted:
             with ThreadPoolExecutor(1) as pool:  # this thread may have a running event loop

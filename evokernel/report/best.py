@@ -9,7 +9,14 @@ from evokernel.errors import StoreError
 from evokernel.records.candidate import SEED, Candidate
 from evokernel.records.evaluation import Evaluation
 from evokernel.records.timing import Speedup, combined_speedup, floor_share
-from evokernel.report.verdicts import Holdout, MeasurementKind, ProgramVerdicts, over_baselines, quotient
+from evokernel.report.verdicts import (
+    Holdout,
+    MeasurementKind,
+    ProgramVerdicts,
+    nowhere_above,
+    over_baselines,
+    quotient,
+)
 
 BEST = "best"
 
@@ -48,6 +55,23 @@ class BestKernel:
     """Least possible time divided by the measured one, 0 to 1; None where unknown."""
     contender: str | None
     """Id of a fitter candidate without a final measurement, if any."""
+    contender_speedup: Speedup | None
+    """That candidate's in the search; None without one."""
+
+    @property
+    def contender_leads(self) -> bool:
+        """True where the interval of the contender begins above that of this kernel."""
+        return self.contender_speedup is not None and self.contender_speedup.low > self.speedup.high
+
+    @property
+    def to_export(self) -> str:
+        """Id of the kernel to take home: the contender where it leads, since an export measures it anew."""
+        return self.contender if self.contender and self.contender_leads else self.candidate.id
+
+    @property
+    def nowhere_faster(self) -> bool:
+        """True where it is slower than torch on every workload, so that an export would refuse it."""
+        return nowhere_above(self.evaluation, 1.0)
 
     @property
     def is_seed(self) -> bool:
@@ -92,7 +116,8 @@ def find_best(store: Store) -> BestKernel | None:
     chosen = fittest if proved else _fittest(_passed_final(store)) or fittest
     if chosen is None or chosen.verdicts.reported is None:
         return None
-    evaluation = chosen.verdicts.reported
+    evaluation, contender = chosen.verdicts.reported, _contender(store, chosen, fittest)
+    searched = contender.verdicts.search if contender else None
     return BestKernel(
         candidate=chosen.candidate,
         kind=chosen.verdicts.kind,
@@ -102,7 +127,8 @@ def find_best(store: Store) -> BestKernel | None:
         baselines=over_baselines(evaluation),
         over_seed=over_seed(store, chosen.verdicts),
         floor_share=floor_share(evaluation.timings),
-        contender=_contender(store, chosen, fittest),
+        contender=contender.candidate.id if contender else None,
+        contender_speedup=combined_speedup(searched.timings) if searched else None,
     )
 
 
@@ -148,9 +174,8 @@ def _fittest(entries: Iterable[_Entry]) -> _Entry | None:
     return max(fit, key=lambda item: item[0])[1] if fit else None
 
 
-def _contender(store: Store, chosen: _Entry, fittest: _Entry | None) -> str | None:
+def _contender(store: Store, chosen: _Entry, fittest: _Entry | None) -> _Entry | None:
     """Return a fitter candidate that a search will measure anew; it does not do so with an unbeaten seed."""
     if fittest is None or fittest.verdicts.holdout is not Holdout.PENDING:
         return None
-    name = fittest.candidate.id
-    return None if name in {chosen.candidate.id, *seeds(store)[:1]} else name
+    return None if fittest.candidate.id in {chosen.candidate.id, *seeds(store)[:1]} else fittest

@@ -26,7 +26,7 @@ from evokernel.report.verdicts import MeasurementKind, quotient
 
 OWN_SHARE = 0.9
 """Share of its own best speed-up that a run must reach for the first level."""
-_NO_SETTINGS = ("store",)
+_NO_SETTINGS = ("store", "task")  # a copy of a project has another path, and its task the same hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ def compare(stores: Sequence[Store], *, levels: Sequence[float] = ()) -> Compari
     names = names_of([store.database.path for store in stores])
     sides = tuple(_side(store, name) for store, name in zip(stores, names, strict=True))
     tasks = {side.identity.task: side.name for side in sides}
-    if len(tasks) > 1:
+    if len(tasks) > 1 and len({side.identity.task_hash for side in sides}) > 1:
         said = ", ".join(f"{name} of {task}" for task, name in tasks.items())
         raise StoreError(f"only runs of one task can be compared, and these are of several: {said}")
     obstacles, cautions = list(_obstacles(sides)), list(_cautions(sides))
@@ -270,6 +270,9 @@ def _cautions(sides: Sequence[ComparedRun]) -> Iterator[str]:
     if len(set(kinds)) > 1:
         late = ", ".join(side.name for side in sides if side.best and side.best.kind is MeasurementKind.SEARCH)
         yield f"not measured anew yet: {late}; bests are compared by the numbers that selected them, which flatter"
+    for side in sides:
+        if side.best and side.best.contender_leads and (led := side.best.contender_speedup):
+            yield f"{side.name}: {side.best.contender} leads its search with {led.value:.3g}x, not measured anew yet"
     if edited := [side.name for side in sides if side.edited]:
         yield f"edited between sessions: {', '.join(edited)}; the settings are those of the last session"
     if nothing := [side.name for side in sides if side.best is None]:

@@ -45,6 +45,9 @@ def best_document(best: BestKernel, run: RunFacts) -> dict[str, Any]:
         "environment": key.environment,
         "sandbox": best.evaluation.sandbox,
         "contender": best.contender,
+        "contender_speedup": _speedup(best.contender_speedup),
+        "contender_leads": best.contender_leads,
+        "nowhere_faster": best.nowhere_faster,
     }
 
 

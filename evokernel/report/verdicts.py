@@ -8,6 +8,7 @@ from enum import StrEnum
 from evokernel.records.evaluation import Evaluation, Fidelity, Status
 from evokernel.records.fitness import Fitness, fitness_of
 from evokernel.records.timing import Z95, Speedup, Timing, combined_speedup
+from evokernel.tasks.at_sizes import NATIVE
 
 
 class Holdout(StrEnum):
@@ -90,6 +91,25 @@ def over_baselines(evaluation: Evaluation) -> dict[str, Speedup]:
     for timing in evaluation.timings:
         by_baseline[timing.baseline] = (*by_baseline.get(timing.baseline, ()), timing)
     return {name: combined_speedup(timings) for name, timings in by_baseline.items()}
+
+
+def over_torch(evaluation: Evaluation, timing: Timing) -> Speedup:
+    """Return the speed-up over torch on a workload, as far as it is known.
+
+    Where another baseline is faster than torch there, it is the greater of the speed-up over that one, and of the one
+    over torch on all workloads.
+    """
+    over_fastest, over_native = timing.speedup, evaluation.panel.get(NATIVE)
+    if timing.baseline == NATIVE or over_native is None:
+        return over_fastest
+    return max(over_fastest, over_native, key=lambda speedup: speedup.low)
+
+
+def nowhere_above(evaluation: Evaluation, speedup: float) -> bool:
+    """Return whether all speed-ups over torch, those on held-out workloads too, lie below this one."""
+    found = [over_torch(evaluation, timing) for timing in evaluation.timings]
+    held_out = evaluation.holdout_speedup
+    return all(each.high < speedup for each in (*found, *([held_out] if held_out else [])))
 
 
 def quotient(one: Speedup, other: Speedup) -> Speedup:

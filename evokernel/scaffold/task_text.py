@@ -80,6 +80,7 @@ def task_text(draft: TaskDraft, *, stem: str, out: Path) -> str:
         compiled="from evokernel.tasks.compiled import compiled\n" * gpu,
         where=os.path.relpath(subject.path, out.resolve()),
         digest=digest(subject.path),
+        fixed=_fixed_text(subject),
         model=f"model = {subject.construct}\n\n" if module else "\n",
         in_place=_in_place_text(subject, given, returns) if subject.in_place else "",
         given=given,
@@ -105,6 +106,19 @@ def task_text(draft: TaskDraft, *, stem: str, out: Path) -> str:
         distributions=_distributions_text(draft),
         seeds=", ".join(f'"{language}": HERE / "{file}"' for language, file in draft.seeds.items()),
     )
+
+
+def _fixed_text(subject: UserOperation) -> str:
+    """Return the lines on arguments that are no tensors; nothing without any."""
+    if not subject.constants:
+        return ""
+    values = ", ".join(f'"{name}": {_constant_text(name, value)}' for name, value in subject.constants.items())
+    return template("fixed.py.txt", file=subject.path.name, name=next(iter(subject.constants)), values=values)
+
+
+def constants_text(constants: Mapping[str, Any]) -> str:
+    """Return arguments that are no tensors as a call passes them. Raises `TaskError` where one cannot be spelt."""
+    return ", ".join(f"{name}={_constant_text(name, value)}" for name, value in constants.items())
 
 
 def _in_place_text(subject: UserOperation, given: str, returns: str) -> str:
@@ -146,8 +160,12 @@ def _description(draft: TaskDraft, outputs: Sequence[str]) -> str:
     for device, plan in draft.workloads.items():
         types += f"; {_SHORT.get(plan.dtype, plan.dtype)} on {machines[device]}" if plan.dtype else ""
     made = listed(zip(outputs, draft.layout.outputs, strict=True))
-    text = f"{made} = {draft.subject.name}({listed(draft.layout.inputs.items())}), {types}"
-    text = text if len(text) < _LINE else f"{draft.subject.name}, {types}"
+    fixed, name = constants_text(draft.subject.constants), draft.subject.name
+    inputs = listed(draft.layout.inputs.items())
+    all_said = ", ".join(filter(None, (inputs, fixed)))
+    texts = [f"{each}, {types}" for each in (f"{made} = {name}({all_said})", f"{made} = {name}({inputs})", name)]
+    text = next((each for each in texts if len(each) < _LINE), texts[-1])
+    text = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'{text}"\n    "; {draft.seen}' if draft.seen else text
 
 

@@ -125,9 +125,29 @@ def test_seeds_of_one_config_are_a_group(project: Path, call: Call) -> None:
     assert "runs like new0 and runs like old0 cannot be told apart: their ranges overlap" in text
 
 
+def test_a_copy_of_a_project_is_of_the_same_task(project: Path, call: Call) -> None:
+    make("a.db", 3.0, identity={"task": "/one/my_task.py"}, settings={"task": "/one/my_task.py"})
+    make("b.db", 2.0, identity={"task": "/two/my_task.py", "seed": 1}, settings={"task": "/two/my_task.py"})
+    found = json.loads(call("compare", "a.db", "b.db", "--json").output)
+    assert found["comparable"]
+    assert [group["runs"] for group in found["groups"]] == [["a", "b"]]
+    make("c.db", 2.0, identity={"task": "/two/my_task.py", "task_hash": "b" * 16})
+    assert "only runs of one task can be compared" in call("compare", "a.db", "c.db").stderr
+
+
+def test_what_leads_a_search_since_its_final_measurement_is_noted(project: Path, call: Call) -> None:
+    with StoreBuilder(Path("a.db")) as builder:
+        builder.seed(speedup=0.1)
+        builder.final(builder.add("// slow\n", speedup=0.6), speedup=0.5)
+        led = builder.add("// later\n", speedup=3.5)
+    make("b.db", 2.0, final=1.9)
+    text = words(call("compare", "a.db", "b.db").output)
+    assert f"note: a: {led} leads its search with 3.5x, not measured anew yet" in text
+
+
 def test_runs_of_several_tasks_are_refused(project: Path, call: Call) -> None:
     make("a.db", 3.0)
-    make("b.db", 2.0, identity={"task": "softmax"})
+    make("b.db", 2.0, identity={"task": "softmax", "task_hash": "b" * 16})
     result = call("compare", "a.db", "b.db")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "only runs of one task can be compared" in result.stderr

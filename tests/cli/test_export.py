@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from archive.store import Store
 from evokernel.config.load import parse_config
 from evokernel.evaluate.client.evaluate_kernel import judge
-from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Fidelity
+from evokernel.records.candidate import Candidate, Proposal
+from evokernel.records.evaluation import Evaluation, Fidelity
 from tests.cli.conftest import Call
 from tests.cli.tools_task import place_task
 from tests.support.exports import run_beside, store_run
@@ -34,6 +35,10 @@ except ValueError as error:
 """
 
 
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
 def make_store(project: Path) -> dict[str, str]:
     """Write a run with a right kernel, which was really judged, and one that reads beyond its inputs."""
     task, kernel = place_task(project)
@@ -53,7 +58,21 @@ def make_store(project: Path) -> dict[str, str]:
     store_run(project / "runs" / "small.db", config, judged, wrong)
     final = replace(judged.last, key=replace(judged.last.key, budget=Fidelity.FINAL))
     store_run(project / "runs" / "ended.db", config, replace(judged, evaluations=(judged.last, final)))
-    return {"right": right.id, "wrong": wrong.id}
+    store_run(project / "runs" / "late.db", config, judged)
+    with Store.open(project / "runs" / "late.db", write=True) as store:
+        early, late = (Candidate(f"{right.source}// {step}\n", "cpp") for step in (1, 2))
+        for step, each in enumerate((early, late), start=1):
+            store.propose(Proposal(each, step, "one", "rewrite", 0), program_hash=f"{step}" * 16, skeleton="s")
+            store.commit(step, as_if(judged.last, each, step))
+        store.add_evaluation(as_if(final, early, -1))
+    return {"right": right.id, "wrong": wrong.id, "early": early.id, "late": late.id}
+
+
+def as_if(found: Evaluation, candidate: Candidate, gain: int) -> Evaluation:
+    """Return an evaluation as if it were of another candidate, faster by the exponential of a gain."""
+    timings = tuple(replace(timing, log_speedup=timing.log_speedup + gain) for timing in found.timings)
+    key = replace(found.key, program_hash=f"{abs(gain)}" * 16)
+    return replace(found, key=key, candidate_id=candidate.id, timings=timings)
 
 
 @pytest.fixture
@@ -65,13 +84,22 @@ def made(project: Path) -> dict[str, str]:
 def test_export(project: Path, made: dict[str, str], call: Call) -> None:
     slower = call("export", "runs/small.db", "--out", "taken", "--sizes", 0)
     assert slower.exit_code == 2, slower.output
-    assert "no kernel is faster than torch anywhere. The best is 0." in slower.output
+    assert f"not exported, since nowhere faster than torch: {made['right']}. The best is 0." in words(slower.output)
     assert "judged again" not in slower.output
     ended = call("export", "runs/ended.db", "--out", "taken")
     assert ended.exit_code == 2, ended.output
     assert "The best is 0." in ended.output
-    assert "The run itself measured that; nothing was judged again" in " ".join(ended.output.split())
+    assert "The run itself measured that; nothing was judged again" in words(ended.output)
+    assert "leads the search" not in ended.output
+    assert json.loads(call("best", "runs/late.db", "--json").output)["candidate"] == made["early"]
+    hidden = call("export", "runs/late.db", "--id", "best", "--out", "taken")
+    assert hidden.exit_code == 2, hidden.output
+    assert f"But {made['late']} leads the search, and `--id {made['late'][:8]}` takes that" in words(hidden.output)
     assert not (project / "taken").exists()
+    late = call("export", "runs/late.db", "--out", "late", "--sizes", 0, "--accept-from", 0)
+    assert late.exit_code == 0, late.output
+    assert f"{made['late']} leads the search with" in words(late.stderr)
+    assert f"exported {made['late']}" in late.stdout
     result = call("export", "runs/small.db", "--out", "taken", "--sizes", 0, "--accept-from", 0)
     assert result.exit_code == 0, result.output
     assert made["right"] in result.output

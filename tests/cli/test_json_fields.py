@@ -27,7 +27,7 @@ FIELDS = {
     "best": {
         "format", "store", "task", "candidate", "language", "kind", "holdout", "holdout_speedup", "mode", "speedup",
         "speedup_over_seed", "over_seed", "baselines", "workloads", "floor_share", "device", "environment", "sandbox",
-        "contender", "nondeterministic",
+        "contender", "contender_speedup", "contender_leads", "nondeterministic", "nowhere_faster",
     },
     "status": {
         "format", "store", "run_id", "state", "forked_from", "task", "language", "seed", "mode", "device",

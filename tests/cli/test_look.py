@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from archive.store import Store
+from evokernel.cli.evolve import show_end
 from evokernel.records.candidate import Usage
 from evokernel.records.evaluation import NONDETERMINISTIC, Mode, Status
 from evokernel.records.llm import CallStatus, Insight, InsightKind
+from evokernel.report.best import find_best
+from evokernel.report.status import run_facts
 from tests.cli.conftest import Call
 from tests.support.stores import StoreBuilder, fill_store
 
@@ -26,6 +29,46 @@ def test_best_shows_final_numbers_and_never_those_that_selected(ids: dict[str, s
     assert "6.00x" not in text
     assert "passed" in text
     assert "% of what the device allows (memory-bound)" in text
+
+
+def test_what_leads_the_search_since_a_slow_final_measurement_is_named(project: Path, call: Call) -> None:
+    with StoreBuilder(project / "runs" / "old.db") as builder:
+        builder.seed()
+        slow = builder.add("// slow\n", speedup=0.06)
+        builder.final(slow, speedup=0.05)
+        builder.store.session_end("budget of 4 evaluations used")
+        for command in ("best", "status"):
+            text = words(call(command).output)
+            assert f"{slow} is slower than torch on every workload: an export refuses it" in text
+            assert "leads the search" not in text
+        assert "another seed (evokernel inject): what was found is slower" in words(
+            call("status", "--since", "1h").output
+        )
+        found = builder.add("// found\n", speedup=2.74)
+    for command in ("best", "status"):
+        text = words(call(command).output)
+        assert f"best kernel measured anew {slow}" in text
+        assert f"{found} leads the search with 2.74x (2.70–2.78), and was not measured anew yet" in text
+        assert f"`evokernel export --id {found[:8]} --store " in text
+    assert "`evokernel export --store " in words(call("status", "--since", "1h").output)
+
+
+def test_the_end_of_a_search_advises_an_export_only_where_one_would_do(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with StoreBuilder(project / "slow.db") as builder:
+        builder.seed(speedup=0.01)
+        slow = builder.add("// slow\n", speedup=0.06)
+
+        def end() -> str:
+            show_end(find_best(builder.store), run_facts(builder.store), summary="done", go_on="again")
+            return words(capsys.readouterr().out)
+
+        assert "an export does so for itself alone: it only reads the store" in end()
+        builder.final(slow, speedup=0.05)
+        assert "take nothing yet, since an export refuses it (with --accept-from 0" in end()
+        builder.add("// found\n", speedup=2.0)
+        assert "take evokernel export --store " in end()
 
 
 def test_best_json(ids: dict[str, str], call: Call) -> None:

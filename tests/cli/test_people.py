@@ -11,6 +11,7 @@ from evokernel.records.candidate import Candidate
 from tests.cli.asked import asking_config, engage
 from tests.cli.conftest import Call
 from tests.support.fakes import TOY
+from tests.support.stores import StoreBuilder
 
 OWN = TOY.replace("int A = 1", "int A = 8").replace("// a toy", "// mine")
 
@@ -85,7 +86,7 @@ def test_a_kernel_of_ones_own_is_judged(store: Path, call: Call, project: Path) 
 
 
 def test_a_kernel_in_another_language_is_an_idea(store: Path, call: Call, project: Path) -> None:
-    text = "def run(x, n, y): ...\n"
+    text = "import triton\ndef run(x, n, y): ...\n"
     (project / "mine.py").write_text(text)
     name = Candidate(text, "triton").id
     assert f"{name} handed in as an idea from triton: the next" in call("inject", store, "mine.py", "--why", "a").output
@@ -97,15 +98,18 @@ def test_a_kernel_in_another_language_is_an_idea(store: Path, call: Call, projec
 
 def test_the_winner_of_another_run_of_the_task_can_be_handed_in(store: Path, call: Call, project: Path) -> None:
     engage(project / "other.db", asking_config(budget={"evaluations": 30}))
-    engage(project / "toy2.db", asking_config(task="toy"))
+    engage(project / "copy.db", asking_config(task="a/copy.py", budget={"evaluations": 30}))
+    with StoreBuilder(project / "gemm.db") as builder:
+        builder.seed()
     result = call("inject", store, project / "other.db")
     kind, payload, _ = waiting(store)[0]
     assert (kind, payload["language"]) == ("source", "cpp")
     assert payload["rationale"].startswith("inject: winner of other.db: ")
     assert f"{Candidate(payload['source'], 'cpp').id} handed in: the next" in result.output
-    result = call("inject", store, project / "toy2.db")
+    assert "handed in: the next" in call("inject", store, project / "copy.db").output  # the same task, elsewhere
+    result = call("inject", store, project / "gemm.db")
     assert result.exit_code == 2
-    assert "holds a run of task toy, and this run is of task" in " ".join(result.stderr.split())
+    assert "holds a run of task gemm, and this run is of task" in " ".join(result.stderr.split())
 
 
 def test_a_running_search_is_told_of(store: Path, call: Call) -> None:
@@ -121,6 +125,8 @@ def test_what_cannot_be_handed_in(store: Path, call: Call, project: Path) -> Non
     (project / "long.cpp").write_text("x" * 262145)
     wrong = "// wrong\n" + TOY.replace("int A = 1", "int A = 16")
     (project / "wrong.cpp").write_text(wrong)
+    (project / "plain.py").write_text("import torch\n\ndef route(x):\n    return torch.softmax(x, dim=-1)\n")
+    (project / "other.cpp").write_text("void f() {}\n")
     assert call("inject", store, "wrong.cpp").exit_code == 0
     engage(store, asking_config(budget={"evaluations": 5}), handed_in_only=True)
     for arguments, said in (
@@ -134,6 +140,8 @@ def test_what_cannot_be_handed_in(store: Path, call: Call, project: Path) -> Non
         (("inject", store, "empty.cpp"), "is empty"),
         (("inject", store, "long.cpp"), "the limit is 262144"),
         (("inject", store, "nowhere.cpp"), "cannot read nowhere.cpp"),
+        (("inject", store, "plain.py"), "plain.py is no triton kernel: it does not name triton; a function in PyTorch"),
+        (("inject", store, "other.cpp"), 'the source must define `extern "C" void run(...)`'),
         (("hint", project / "nowhere.db", "yes"), "nowhere.db"),
     ):
         result = call(*arguments)

@@ -98,3 +98,14 @@ def test_a_search_finds_right_kernels_and_exports_one(call: Call, project: Path,
     assert found
     result = call("export", "--store", store, "--out", project / "out", "--sizes", 0, "--accept-from", 0)
     assert result.exit_code == 0, result.output
+
+
+@pytest.mark.slow
+def test_init_says_which_arguments_are_fixed_and_at_which_values(project: Path, call: Call) -> None:
+    (project / "mine.py").write_text("def mine(x, *, scale: float = 0.7, bias=None):\n    return x * scale\n")
+    made = call("init", "mine.py", "--inputs", "x: 64x32, scale: 0.5", "--device", "cpu")
+    assert made.exit_code == 0, made.output
+    said = " ".join(made.output.split())
+    assert (
+        'fixed scale=0.5, bias=None: kernels compute with nothing else; for other values --inputs "scale: ..."' in said
+    )

@@ -113,6 +113,24 @@ def test_a_search_that_has_just_begun_is_drawn(browser: Browser, page: Page, fil
     assert browser.faults == []
 
 
+@pytest.mark.parametrize("later", [None, 2.74])
+def test_what_leads_since_a_slow_final_measurement_stands_beside_it(
+    browser: Browser, page: Page, later: float | None
+) -> None:
+    def fill(path: Path) -> None:
+        with StoreBuilder(path) as builder:
+            builder.seed(speedup=0.01)
+            builder.final(builder.add("// slow\n", speedup=0.06), speedup=0.05)
+            if later:
+                builder.add("// later\n", speedup=later)
+
+    browser.show(page(fill), width=1600)
+    text = browser.run("document.querySelector('#answer').innerText")
+    assert ("leads the search with 2.74×" in text) == bool(later)
+    assert ("evokernel export" in text) == bool(later)
+    assert browser.faults == []
+
+
 def test_every_button_answers(browser: Browser, page: Page) -> None:
     browser.show(page(search), width=1600)
     for part, text in (

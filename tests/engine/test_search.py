@@ -141,6 +141,12 @@ def test_a_winner_that_fails_on_held_out_inputs_is_barred_and_the_next_is_measur
     assert replayed(path, toy_config(reset_after=None)).fingerprint() == search.state.fingerprint()
 
 
+def test_a_winner_that_is_slower_than_its_baseline_is_not_told_as_a_success(path: Path) -> None:
+    heard = Heard()
+    run(path, InstantEvaluator(speed=lambda source: (toy_speed(source) or 1) / 100), heard)
+    assert any("holds on held-out workloads, but is slower than its baseline: 0.0" in note for note in heard.notes)
+
+
 def test_a_final_measurement_is_not_paid_for_twice(path: Path) -> None:
     run(path, InstantEvaluator())
     again = InstantEvaluator()

@@ -121,6 +121,11 @@ def test_the_file_that_init_made_a_task_of_comes_along(tmp_path: Path) -> None:
     assert "evokernel" not in "".join(files.values()).replace("evokernel init", "")
     assert check_reference(files) == ""
     assert reference_files(reference_of(tmp_path, "kernel.py")) == {}  # an export has one itself
+    (tmp_path / "pack").mkdir()
+    for name, text in files.items():
+        (tmp_path / "pack" / name).write_text(text, encoding="utf-8")
+    (tmp_path / "my_op.py").unlink()
+    assert run(tmp_path, "from pack.reference import reference; print(reference(2.0))") == "4.0\n"
 
 
 def test_a_reference_that_needs_more_files_is_noticed(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 import torch
@@ -12,10 +13,11 @@ from evokernel.export.dispatch_tree import MeasuredSize, fit_tree
 from evokernel.export.export_kernel import leaders
 from evokernel.export.reference import reference_files
 from evokernel.export.size_domain import size_domain
-from evokernel.export.torch_operator import op_file, over_torch, winners
+from evokernel.export.torch_operator import op_file, winners
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluatorIdentity, Fidelity, Mode, Stage, Status
 from evokernel.records.timing import Speedup, Timing
+from evokernel.report.verdicts import over_torch
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from tests.support.exports import run_beside
 from tests.support.stores import StoreBuilder, make_timing
@@ -94,6 +96,46 @@ def use(
     for mark, module in enumerate(SOURCES, start=1):
         (folder / f"{module}.py").write_text(stand_in.replace("{mark}", str(mark)), encoding="utf-8")
     return run_beside(folder, script, "-W", "error::UserWarning")
+
+
+def test_two_exports_are_packages_in_one_process(tmp_path: Path) -> None:
+    for folder, mark in (("one", 1), ("two", 2)):
+        (tmp_path / folder).mkdir()
+        use(tmp_path / folder, USE, stand_in=STAND_IN.replace("{mark}", str(mark)))
+    script = """
+import torch
+from one.op import scaled_transpose as one
+from two.op import scaled_transpose as two
+x, gain = torch.randn(4, 6), torch.randn(4)
+for mark, made in ((1, one(x, gain, add=1.0)), (2, two(x, gain, add=1.0))):
+    torch.testing.assert_close(made, x.T * gain + 1 + mark)
+"""
+    run_beside(tmp_path, script)
+
+
+def test_other_values_of_what_the_task_fixed_are_refused(tmp_path: Path) -> None:
+    fixed = {"temperature": 0.7, "mode": "tanh", "add": 1.0, "nothing": float("nan")}  # a kernel takes `add`
+    reference = FunctionType(scaled.__code__, {**scaled.__globals__, "fixed": fixed})
+    use(
+        tmp_path,
+        USE
+        + """
+x, gain = draw(4, 6)
+assert mark(scaled(x, gain, add=1.0), x, gain) == 1
+assert mark(scaled(x, gain, add=1.0, temperature=0.7, mode="tanh"), x, gain) == 1
+assert mark(torch.compile(scaled)(x, gain, add=1.0, temperature=0.7), x, gain) == 1
+for other in ({"temperature": 0.5}, {"mode": "none"}):
+    try:
+        scaled(x, gain, add=1.0, **other)
+    except ValueError as error:
+        assert "computes with temperature=0.7, mode='tanh' alone" in str(error)
+    else:
+        raise SystemExit(f"{other} was taken")
+""",
+        replace(SCALED, reference=reference),
+    )
+    text = (tmp_path / "op.py").read_text(encoding="utf-8")
+    assert "It computes with temperature=0.7, mode='tanh' and refuses other values" in text
 
 
 def test_each_workload_has_its_fastest_kernel_and_held_out_ones_only_where_it_wins() -> None:

@@ -55,9 +55,25 @@ def test_a_crowned_kernel_comes_before_a_fitter_one(tmp_path: Path) -> None:
     best = best_of(tmp_path / "a.db")
     assert best is not None
     assert (best.candidate.id, best.contender) == (crowned, fitter)
+    assert best.contender_leads
+    assert best.to_export == fitter
+    assert best.contender_speedup is not None
+    assert best.contender_speedup.value == pytest.approx(9.0)
     assert best.over_seed is not None
     assert best.over_seed.kind is MeasurementKind.SEARCH  # the seed has no final measurement to compare with
     assert best.over_seed.speedup.value == pytest.approx(20.0)
+
+
+def test_a_fitter_one_leads_only_where_its_interval_begins_above(tmp_path: Path) -> None:
+    with StoreBuilder(tmp_path / "a.db") as builder:
+        builder.seed()
+        crowned = builder.add("// crowned\n", speedup=2.0)
+        fitter = builder.add("// fitter\n", speedup=2.02)
+        builder.final(crowned, speedup=2.01)
+    best = best_of(tmp_path / "a.db")
+    assert best is not None
+    assert (best.contender, best.contender_leads, best.nowhere_faster) == (fitter, False, False)
+    assert best.to_export == crowned
 
 
 def test_among_crowned_kernels_the_final_number_does_not_select(tmp_path: Path) -> None:

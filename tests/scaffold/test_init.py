@@ -56,6 +56,13 @@ def test_function_becomes_one_nest_for_each_value_that_is_kept(init: Init) -> No
     assert config.task == str(project.files[0])
 
 
+def test_arguments_that_are_no_tensors_are_said_to_be_fixed(init: Init) -> None:
+    project = init("rmsnorm", "x: 12x40, weight: 40, eps: 1e-3")
+    assert project.task.fixed == {"eps": 1e-3}
+    assert project.task.description.startswith("out[M,N] = rmsnorm(x[M,N], weight[N], eps=0.001), ")
+    assert 'evokernel init operations.py --inputs "eps: ..."' in project.files[0].read_text(encoding="utf-8")
+
+
 def test_equal_sizes_are_told_apart(init: Init) -> None:
     project = init("biased_gelu", "x: 32x32, w: 32x32, b: 32")
     assert shapes(project) == {"x": ("M", "K"), "w": ("K", "N"), "b": ("N",), "out": ("M", "N")}

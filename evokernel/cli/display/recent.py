@@ -60,6 +60,8 @@ def _troubles(recent: RecentEvents) -> str:
 
 
 def _next(status: RunStatus) -> str:
+    best = status.best
+    slow = best is not None and best.nowhere_faster and not best.contender_leads
     if status.state is RunState.RUNNING:
         return "it is running"
     if status.state is RunState.KILLED:
@@ -68,7 +70,10 @@ def _next(status: RunStatus) -> str:
         return "`evokernel ask` writes the prompts that wait"
     if status.last_stop == NOTHING_LEFT:
         model = "" if status.models else "ask a model (--model), "
-        return f"nothing is left to try: {model}inject another seed, or export"
+        take = "" if slow else ", or export"
+        return f"nothing is left to try: {model}inject another seed{take}"
     if status.last_stop.startswith(("stopped", SESSION_LIMIT)):
         return "`evokernel evolve` with the same config goes on"
+    if slow:
+        return "a larger budget, or another seed (evokernel inject): what was found is slower than torch"
     return f"`evokernel export --store {status.run.path}`, or a larger budget"

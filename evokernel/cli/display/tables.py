@@ -38,7 +38,11 @@ LONGEST_LINE = 100_000
 _HOLDOUT = {
     Holdout.PASSED: (GOOD, "passed: measured anew on inputs the search never saw"),
     Holdout.FAILED: (BAD, "failed: does not hold on inputs the search never saw"),
-    Holdout.PENDING: (WARN, "pending: these numbers selected it and flatter it"),
+    Holdout.PENDING: (
+        WARN,
+        "pending: these numbers selected it and flatter it; a search measures its winner anew at its end, and an "
+        "export does so for itself alone: it only reads the store",
+    ),
 }
 
 
@@ -114,7 +118,8 @@ def title(best: BestKernel) -> Text:
     """Return the heading of the best kernel."""
     made = f"  {one_line(best.candidate.language)}, {best.evaluation.key.mode.value} mode{best.evaluation.mark}"
     made += ": the seed, nothing faster was found" if best.is_seed else ""
-    return Text.assemble(("best kernel ", STRONG), (best.candidate.id, STRONG), (made, DIM))
+    heading = "best kernel measured anew " if best.contender_leads else "best kernel "
+    return Text.assemble((heading, STRONG), (best.candidate.id, STRONG), (made, DIM))
 
 
 def comparison(best: BestKernel) -> WordTable:
@@ -166,10 +171,10 @@ def best_kernel_tables(
     """Return what is measured of the best kernel; with `environment`, compilers and sandbox in full, too."""
     return (
         title(best),
+        *remarks(best, run),
         comparison(best),
         workloads(best.evaluation),
         circumstances(best, run, environment=environment),
-        contender_line(best),
     )
 
 
@@ -197,13 +202,30 @@ def sandbox_text(said: str, *, full: bool = True) -> str:
     return text if full else text.partition(": ")[0]
 
 
-def contender_line(best: BestKernel) -> Text | None:
-    """Return a line on a fitter candidate without a final measurement, or None."""
-    if best.contender is None:
-        return None
-    return Text(
-        f"{best.contender} looks faster but was not measured anew yet; `evokernel evolve` will do it", style=WARN
-    )
+def remarks(best: BestKernel, run: RunFacts) -> list[Text]:
+    """Return lines on a fitter candidate without a final measurement, and on a best kernel that is slower than torch.
+
+    They stand under the title, before numbers that could be taken for a success, or for all that was found.
+    """
+    found = []
+    if best.contender is not None and best.contender_speedup is not None:
+        speed = f"{times(best.contender_speedup.value)} ({interval(best.contender_speedup)})"
+        how = f"leads the search with {speed}" if best.contender_leads else f"looks faster in the search, with {speed}"
+        later = "`evokernel evolve` with the same config measures it at its end"
+        now = f"`evokernel export --id {best.contender[:8]} --store {run.path}` does now, to take it home"
+        found.append(Text(f"{best.contender} {how}, and was not measured anew yet: {later}, {now}", style=WARN))
+    if best.nowhere_faster:
+        found.append(
+            Text(f"{best.candidate.id} is slower than torch on every workload: an export refuses it", style=BAD)
+        )
+    return found
+
+
+def to_take(best: BestKernel, run: RunFacts) -> str:
+    """Return how to take home what was found; why not yet, where an export would refuse it."""
+    if best.nowhere_faster and not best.contender_leads:
+        return "nothing yet, since an export refuses it (with --accept-from 0 it is taken all the same)"
+    return f"evokernel export --store {run.path}"
 
 
 def count(number: int) -> str:

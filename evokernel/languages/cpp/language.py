@@ -76,7 +76,8 @@ class CppLanguage:
         """Return a hash over the whole text: `__LINE__` and `#x` depend on comments and layout."""
         return Candidate(source, self.name).id
 
-    def static_check(self, source: str) -> str | None:
+    @staticmethod
+    def static_check(source: str) -> str | None:
         """Return why the source cannot be tried, or None. Early feedback, not security."""
         return static_check.static_check(source)
 

@@ -48,7 +48,8 @@ class CudaLanguage(GpuPythonLanguage):
         torch = importlib.metadata.version("torch")
         self.environment = f"nvrtc {tools['version']}{known} helper {_HELPER_VERSION} torch {torch} {self._target}"
 
-    def static_check(self, source: str) -> str | None:
+    @staticmethod
+    def static_check(source: str) -> str | None:
         """Return why the source cannot be tried, or None. Early feedback, not security."""
         return cuda_static_check.static_check(source)
 

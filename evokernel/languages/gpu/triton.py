@@ -35,7 +35,8 @@ class TritonLanguage(GpuPythonLanguage):
         super().__init__(forge=forge, device=device, compile_timeout_s=compile_timeout_s)
         self.environment = f"{_versions()} sm_{self._device.capability}"
 
-    def static_check(self, source: str) -> str | None:
+    @staticmethod
+    def static_check(source: str) -> str | None:
         """Return why the source cannot be tried, or None. Early feedback, not security."""
         return triton_static_check.static_check(source)
 

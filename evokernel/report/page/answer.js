@@ -86,8 +86,8 @@ function next() {
   const target = data.target, lines = [];
   if (!best) lines.push([`evokernel status ${target}`, "see what the search is doing"]);
   else {
-    const judged = best.holdout === "passed" ? "take the kernel home, judged anew once more" : "judge it anew on held-out inputs, and take it home if it holds";
-    if (best.holdout !== "failed") lines.push([`evokernel export ${target}`, judged]);
+    const judged = best.contender_leads ? `judge ${short(best.contender)} anew, and take it home if it holds` : best.holdout === "passed" ? "take the kernel home, judged anew once more" : "judge it anew on held-out inputs, and take it home if it holds";
+    if (best.holdout !== "failed" && (best.contender_leads || !best.nowhere_faster)) lines.push([`evokernel export ${target}`, judged]);
     lines.push([`evokernel show best -s ${target}`, "its source and every evaluation"]);
     lines.push([`evokernel lineage -s ${target}`, "this story in the terminal"]);
   }
@@ -109,9 +109,9 @@ function drawAnswer() {
   const hero = el("div", { class: `hero ${kind}` },
     el("div", { class: "big" }, el("strong", { text: times(best.speedup.value) }), el("span", { text: `${kindName(best.kind).toLowerCase()}: the speed of the fastest baseline` }), el("span", { text: `95 % interval ${between(best.speedup)}` })),
     el("div", { class: "said" }, el("p", { class: "sentence" }, "Kernel ", candidateLink(best.candidate, best.candidate), ` ${sentence}`),
+      best.contender ? el("p", { class: "note", text: `${best.contender} ${best.contender_leads ? "leads the search with" : "looks faster in the search:"} ${times(best.contender_speedup.value)} (${between(best.contender_speedup)}), and was not measured anew yet.` }) : "",
       el("p", null, badge(said, mark), measured, badge(`${best.mode} mode`), best.nondeterministic ? badge("nondeterministic: bits differ from run to run", "warn") : ""),
-      best.kind === "final" && found ? note(`In the search it was ${times(found.value)} (${between(found)}), which selected it.`) : "",
-      best.contender ? el("p", { class: "note", text: `${best.contender} looks faster, but was not measured anew yet.` }) : ""));
+      best.kind === "final" && found ? note(`In the search it was ${times(found.value)} (${between(found)}), which selected it.`) : ""));
   const source = el("details", null, el("summary", { text: `Source of the kernel (${many(data.answer.lines.length, "line")})` }),
     el("pre", { class: "source", tabindex: "0", text: data.answer.lines.join("\n") }),
     data.answer.cut ? el("p", { class: "note", text: "Long lines or the end are cut here; `evokernel show best --source` prints every byte." }) : "");

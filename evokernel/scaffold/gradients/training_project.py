@@ -24,7 +24,7 @@ from evokernel.scaffold.gradients.joint_graph import (
 from evokernel.scaffold.gradients.program_text import ProgramText, backward_arguments, value_name
 from evokernel.scaffold.gradients.saved_values import SaveChoice, saved_values, to_decompose
 from evokernel.scaffold.project import Project, ProjectSettings, init_project, stem_of, whole_or_nothing
-from evokernel.scaffold.task_text import call_text, template
+from evokernel.scaffold.task_text import call_text, constants_text, template
 from evokernel.scaffold.trial import state_apart, without_data
 from evokernel.scaffold.user_file import digest, load_source
 from evokernel.scaffold.user_operation import UserOperation, find_subject
@@ -51,6 +51,8 @@ class TrainingProject:
     """Saved values with their shapes."""
     gradients: tuple[str, ...]
     """Inputs that get gradients."""
+    fixed: str
+    """Arguments that are no tensors, with the values that both functions compute with."""
     forward: Project
     backward: Project
 
@@ -124,6 +126,7 @@ def init_training(
         file=file,
         saved=tuple(_shown(written, forward)),
         gradients=tuple(written.graph.gradients),
+        fixed=constants_text(subject.constants),
         forward=forward,
         backward=backward,
     )
