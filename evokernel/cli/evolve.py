@@ -20,6 +20,7 @@ from evokernel.cli.display.snapshot import NOTHING, SnapshotTaker
 from evokernel.cli.display.tables import best_kernel_tables, put, sheet
 from evokernel.cli.display.text import DIM, duration, stdout
 from evokernel.cli.group import Refused
+from evokernel.cli.locate import store_of
 from evokernel.cli.model_trial import model_options, with_models
 from evokernel.cli.notifier import Notifier
 from evokernel.cli.session import SIGNAL_EXIT, SessionEnd, discard_stdout, run_session
@@ -91,7 +92,7 @@ def command(
     settings = load_config(config, overrides=[*overrides, *limits], look_up=unknown_names)
     if store is not None:
         settings = settings.model_copy(update={"store": str(store)})
-    path = Path(settings.store)
+    path = Path(settings.store) if fresh else store_of(config, settings)
     receivers = [*settings.notify, *([NotifyConfig(command=_words(on_end), on=("end",))] if on_end is not None else [])]
     deliveries = [Delivery(each) for each in receivers]
     try:

@@ -4,13 +4,17 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+import yaml
 
 from archive.store import Store
 from evokernel.cli.completion import complete_stores, completing
 from evokernel.errors import StoreError
+
+if TYPE_CHECKING:
+    from evokernel.config.run import RunConfig
 
 RUNS = Path("runs")
 CONFIG_SUFFIXES = (".yaml", ".yml")
@@ -116,8 +120,8 @@ def store_path(given: Path | None) -> Path:
     """Return the file of a store.
 
     Args:
-        given: the file itself, the config of a run, or None for the only store under `runs/`. Stores that --fresh has
-            moved aside are not counted.
+        given: the file itself, the config of a run, or None for the only store under `runs/` of the working folder.
+            Stores that --fresh has moved aside are not counted.
 
     Raises:
         StoreError: no store, or more than one, can be meant.
@@ -128,7 +132,7 @@ def store_path(given: Path | None) -> Path:
             return given
         from evokernel.config.load import load_config  # costs 0.1 s, and a .db needs none
 
-        return Path(load_config(given).store)
+        return store_of(given, load_config(given))
     found = sorted(path for path in RUNS.glob("*.db") if not _SET_ASIDE.search(path.stem))
     if not found:
         raise StoreError("there is no store under runs/; name one, or start a search with `evokernel evolve CONFIG`")
@@ -136,6 +140,19 @@ def store_path(given: Path | None) -> Path:
         names = ", ".join(str(path) for path in found[:6])
         raise StoreError(f"there are several stores: {names}{', ...' if len(found) > 6 else ''}; name the one you mean")
     return found[0]
+
+
+def store_of(config: Path, settings: "RunConfig") -> Path:
+    """Return the store of a config; one that an earlier release made under the working folder is found, and said."""
+    path, old = Path(settings.store), RUNS / f"{config.stem}.db"
+    if path.exists() or path != config.parent / old or not old.exists():
+        return path
+    with Store.open(old, write=False) as store:  # it may be another run of that name
+        known = yaml.safe_load(store.meta("config") or "") or {}
+    if known.get("task") != settings.task:
+        return path
+    click.echo(f"the store is {old}, in the current folder; that of a new run would be {path}", err=True)
+    return old
 
 
 def open_store(given: Path | None) -> Store:

@@ -15,6 +15,7 @@ from archive.lock import EngineLock
 from evokernel.cli.display.tables import dollars as dollars_text
 from evokernel.cli.display.tables import put, table
 from evokernel.cli.display.text import DIM, clean, duration, one_line, stdout, times
+from evokernel.cli.locate import store_of
 from evokernel.cli.notifier import tell_end
 from evokernel.cli.session import SIGNAL_EXIT, SIGNALS
 from evokernel.config.load import load_config
@@ -106,13 +107,12 @@ def add(
 
     Each gets a start; then time goes to those that still gain, as measured.
     """
-    from evokernel.config.load import load_config
     from evokernel.engine.name_check import unknown_names
 
     searches, mistakes = [], []
     for config in configs:
         try:
-            store = Path(load_config(config, overrides=settings, look_up=unknown_names).store)
+            store = store_of(config, load_config(config, overrides=settings, look_up=unknown_names))
         except ConfigError as error:  # those of the other configs are told, too
             mistakes.append(str(error))
         else:

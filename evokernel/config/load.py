@@ -1,5 +1,7 @@
 """The YAML of a run, read and checked: each mistake is a line that names it, before anything starts."""
 
+import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,10 @@ from evokernel.errors import ConfigError
 
 LookUp = Callable[[Mapping[str, Any], Path], Iterable[tuple[Location, str]]]
 """A function from a raw config and its folder to mistakes, each a place and a text."""
+RUNS = Path("runs")
+"""Folder of stores."""
+_SHIPPED = tuple((place / "configs").resolve() for place in (Path(__file__).parents[2], Path(sys.prefix)))
+"""Folders of the configs that come with evokernel: in a checkout, in our image."""
 
 
 class _ConfigLoader(yaml.SafeLoader):
@@ -181,12 +187,22 @@ def _absolute(config: RunConfig, path: Path) -> dict[str, Any]:
         "task": task,
         "evaluation": evaluation.model_copy(update=changed),
         "seed_sources": sources,
-        "store": config.store or f"runs/{path.stem}.db",
+        "store": config.store or str(default_store(path)),
         **({"models": models} if models else {}),  # where none are named, those of the store count
         "plugins": located(config.plugins, here) if config.plugins or _names_plugin(config) else "",
         "prompts": located(config.prompts, here) if config.prompts else "",
         "replies_from": tuple(located(store, here) for store in config.replies_from),
     }
+
+
+def default_store(config: Path) -> Path:
+    """Return the store of a config that names none: in the folder `runs` beside it.
+
+    A config that comes with evokernel, or lies where nothing can be written, has it under the working folder.
+    """
+    folder, store = config.parent, RUNS / f"{config.stem}.db"
+    foreign = folder.resolve() in _SHIPPED or not os.access(folder, os.W_OK)
+    return store if foreign and not (folder / store).exists() else folder / store
 
 
 def located(path: str, here: Path) -> str:

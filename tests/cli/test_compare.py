@@ -127,11 +127,17 @@ def test_seeds_of_one_config_are_a_group(project: Path, call: Call) -> None:
 
 def test_runs_of_several_tasks_are_refused(project: Path, call: Call) -> None:
     make("a.db", 3.0)
-    make("b.db", 2.0, identity={"task": "softmax"})
+    make("b.db", 2.0, identity={"task": "softmax", "task_hash": "b" * 16})
     result = call("compare", "a.db", "b.db")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "only runs of one task can be compared" in result.stderr
     assert "a of gemm, b of softmax" in result.stderr
+
+
+def test_a_task_file_that_was_copied_is_the_same_task(project: Path, call: Call) -> None:
+    for name in ("a", "b"):
+        make(f"{name}.db", 3.0, identity={"task": f"/{name}/gemm_task.py"})
+    assert call("compare", "a.db", "b.db").exit_code == 0
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,34 @@ def test_a_config_names_its_store(ids: dict[str, str], call: Call, project: Path
     assert json.loads(call("best", "mine.yaml", "--json").output)["candidate"] == ids["best"]
 
 
+PLAIN = "task: gemm\nbudget: {evaluations: 1}\nislands: [{name: one, operators: {tune: 1}}]\n"
+
+
+def test_the_store_of_a_config_lies_beside_it_wherever_a_command_runs(
+    project: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [fill_store(project / folder / "runs" / "x.db") for folder in "ab"]
+    for folder in "ab":
+        (project / folder / "x.yaml").write_text(PLAIN)
+    monkeypatch.chdir(project / "a")
+    shown = json.loads(call("status", "../b/x.yaml", "--json").output)
+    assert (shown["store"], shown["best"]["candidate"]) == ("../b/runs/x.db", made[1]["best"])
+    monkeypatch.chdir(project)
+    assert call("compare", "a/x.yaml", "b/x.yaml").exit_code == 0
+
+
+@pytest.mark.parametrize("task", ["gemm", "softmax"])
+def test_a_store_under_the_working_folder_is_found_if_it_is_of_the_config(
+    ids: dict[str, str], call: Call, project: Path, task: str
+) -> None:
+    with Store.open(project / "runs" / "gemm.db", write=True) as store:
+        store.set_meta("config", PLAIN.replace("gemm", task))
+    (project / "a").mkdir()
+    (project / "a" / "gemm.yaml").write_text(PLAIN)
+    found = call("best", "a/gemm.yaml")
+    assert ("the store is runs/gemm.db" in found.stderr) is (found.exit_code == 0) is (task == "gemm")
+
+
 FREE_MODEL = "model: m, price: {prompt_usd_per_mtok: 0, completion_usd_per_mtok: 0}"
 
 
