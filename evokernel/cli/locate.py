@@ -23,6 +23,8 @@ _SET_ASIDE = re.compile(r"\.\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(-\d+)?$")
 OPENED = "evokernel.opened_stores"
 """Key of the stores that a command has opened, in the `meta` of its outermost context."""
 _METAVAR = "STORE|CONFIG"
+_IDS = ("A", "B", "ID")
+"""Metavars of candidates."""
 Command = Callable[..., Any]
 store_option = click.option(
     "-s",
@@ -86,7 +88,7 @@ def _told_apart(words: Sequence[str], store: Path | None, others: Mapping[str, s
     place = None
     if len(needed) < len(others) or not others:
         place = next((number for number, word in enumerate(rest) if not others or is_store(word)), None)
-    elif len(rest) > len(others):
+    elif len(rest) > len(others) or (store is None and len(rest) > 1 and _names_store(rest[0])):
         place = 0
     if place is not None:
         named = Path(rest.pop(place))
@@ -94,7 +96,11 @@ def _told_apart(words: Sequence[str], store: Path | None, others: Mapping[str, s
             raise click.UsageError(f"two stores are named: {named} and --store {store}; name one")
         store = named
     if len(rest) < len(needed):
-        raise click.UsageError(f"Missing argument {needed[len(rest)]!r}.")
+        missing = needed[len(rest)]
+        ids = (
+            f": an id, `best` or `seed`; `evokernel show {store or ''} --top 20` lists ids" if missing in _IDS else "."
+        )
+        raise click.UsageError(f"Missing argument {missing!r}{ids}")
     if len(rest) > len(others):
         raise click.UsageError(f"Got unexpected extra argument ({rest[len(others)]})")
     return store, [*rest, *[""] * (len(others) - len(rest))]
@@ -102,7 +108,11 @@ def _told_apart(words: Sequence[str], store: Path | None, others: Mapping[str, s
 
 def is_store(word: str) -> bool:
     """Say whether a word of the command line names a store or a config, and not a candidate."""
-    return word.endswith((".db", *CONFIG_SUFFIXES)) or "/" in word
+    return _names_store(word) or "/" in word
+
+
+def _names_store(word: str) -> bool:
+    return word.endswith((".db", *CONFIG_SUFFIXES))
 
 
 verbose_option = click.option("-v", "--verbose", is_flag=True, help="Say more: compilers, versions, sandbox.")

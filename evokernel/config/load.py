@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,16 @@ def load_config(path: Path, *, overrides: Sequence[str] = (), look_up: LookUp | 
         ConfigError: the file or a key cannot be used; the message has a line for each mistake: its place in the file,
             the key, what was expected and what was given.
     """
+    if path.suffix == ".py":
+        raise ConfigError(f"{path} is Python, and no config: {_for_python(path)}")
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise ConfigError(f"there is no config {path}: `evokernel init` writes one for an operation of yours") from None
+        near = get_close_matches(path.name, [each.name for each in path.parent.glob("*.y*ml")], n=1)
+        hint = f"did you mean {str(path.with_name(near[0]))!r}? " if near else ""
+        raise ConfigError(
+            f"there is no config {path}: {hint}`evokernel init` writes one for an operation of yours"
+        ) from None
     except UnicodeDecodeError:
         raise ConfigError(
             f"{path} is no config: expected YAML; of a store (.db) name the config it came from"
@@ -71,6 +78,22 @@ def load_config(path: Path, *, overrides: Sequence[str] = (), look_up: LookUp | 
     unknown = look_up(raw, path.resolve().parent) if look_up else ()
     config = parse_config(raw, str(path), places=places, unknown=unknown)
     return config.model_copy(update=_absolute(config, path))
+
+
+def _for_python(path: Path) -> str:
+    """Say what to do with a Python file in place of a config: the configs beside it that name it, or `init`."""
+    named = [each for each in sorted(path.parent.glob("*.y*ml")) if _names(each, path.name)]
+    if named:
+        return f"name the one for it, {' or '.join(map(str, named))}"
+    return f"`evokernel init {path}` writes one for its function or module"
+
+
+def _names(config: Path, name: str) -> bool:
+    """Say whether a config, or the comment with which `init` begins it, names a file."""
+    try:
+        return name in (word.strip(".,:'\"") for word in config.read_text(encoding="utf-8").split())
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def parse_config(

@@ -69,6 +69,22 @@ def test_show_by_prefix(ids: dict[str, str], call: Call) -> None:
     assert "// wrong" in text
 
 
+def test_show_lists_the_fastest(ids: dict[str, str], call: Call) -> None:
+    lines = call("show", "runs/gemm.db", "--top", 2).output.splitlines()
+    assert [line.split()[:2] for line in lines[-2:]] == [[ids["best"], "6.00x"], [ids["tiled"], "1.00x"]]
+    assert "4.90x" in lines[-2]
+    assert [each["candidate"] for each in json.loads(call("show", "--top", 9, "--json").output)][-1] == ids["seed"]
+    assert call("show", "best", "--top", 2).exit_code == 2
+
+
+def test_an_id_that_is_missing_or_wrong_is_answered_with_some(ids: dict[str, str], call: Call) -> None:
+    missing = call("diff", "runs/gemm.db", "seed").stderr
+    assert "Missing argument 'B': an id, `best` or `seed`; `evokernel show runs/gemm.db --top 20`" in missing
+    for wrong in ("0" * 16, "zzz"):
+        said = call("diff", "runs/gemm.db", "seed", wrong).stderr
+        assert all(each in said for each in ids.values()), said
+
+
 def test_show_source_alone_is_exact(ids: dict[str, str], call: Call) -> None:
     assert call("show", "seed", "--source").output == "// seed\nvoid run() {}\n"
 
