@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import yaml
 
 from archive.store import Store
 from evokernel.cli.completion import complete_stores, completing
@@ -157,6 +156,8 @@ def store_of(config: Path, settings: "RunConfig") -> Path:
     path, old = Path(settings.store), RUNS / f"{config.stem}.db"
     if path.exists() or path != config.parent / old or not old.exists():
         return path
+    import yaml  # few commands need it
+
     with Store.open(old, write=False) as store:  # it may be another run of that name
         known = yaml.safe_load(store.meta("config") or "") or {}
     if known.get("task") != settings.task:

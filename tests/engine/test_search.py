@@ -62,6 +62,14 @@ def test_a_view_knows_when_only_the_winner_is_measured(path: Path) -> None:
     assert seen == {(False, False), (True, True)}
 
 
+def test_a_view_knows_what_earlier_sessions_judged_before_the_search_has_read_it(path: Path) -> None:
+    run(path, InstantEvaluator(), budget={"evaluations": 12})
+    with Store.open(path, write=True) as store:
+        search = toy_search(store, toy_config(budget={"evaluations": 24}), InstantEvaluator())
+        shown = SnapshotTaker(search, store).snapshot()
+    assert (search.account.results, shown.results, shown.remaining) == (0, 12, 0.5)
+
+
 def test_replaying_the_store_gives_the_state_of_the_live_run(path: Path) -> None:
     _, search = run(path, InstantEvaluator(), budget={"evaluations": 25})
     heard = Heard()
