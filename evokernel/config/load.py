@@ -219,10 +219,12 @@ def _absolute(config: RunConfig, path: Path) -> dict[str, Any]:
 
 
 def default_store(config: Path) -> Path:
-    """Return the store of a config that names none: in the folder `runs` beside it.
+    """Return the store of a config that names none: in the folder `runs` beside it, or the file of its name beside it.
 
-    A config that comes with evokernel, or lies where nothing can be written, has it under the working folder.
+    The latter is that of a Python call, where it is there. A config that comes with evokernel, or lies where nothing can be written, has it under the working folder.
     """
+    if (called := config.with_suffix(".db")).exists():
+        return called
     folder, store = config.parent, RUNS / f"{config.stem}.db"
     foreign = folder.resolve() in _SHIPPED or not os.access(folder, os.W_OK)
     return store if foreign and not (folder / store).exists() else folder / store

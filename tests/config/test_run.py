@@ -118,6 +118,8 @@ def test_a_store_without_a_name_lies_beside_its_config(path: Path, monkeypatch: 
     assert load_config(path).store == str(path.parent / "runs" / "plain.db")
     monkeypatch.chdir(path.parent)
     assert load_config(Path("plain.yaml")).store == "runs/plain.db"
+    Path("plain.db").touch()  # that of a call in Python
+    assert load_config(path).store == str(path.with_suffix(".db"))
     assert load_config(CONFIGS[0]).store == f"runs/{CONFIGS[0].stem}.db"  # nothing is written where evokernel lies
 
 
