@@ -144,7 +144,9 @@ def store_path(given: Path | None) -> Path:
         return store_of(given, load_config(given))
     found = sorted(path for path in RUNS.glob("*.db") if not _SET_ASIDE.search(path.stem))
     if not found:
-        raise StoreError("there is no store under runs/; name one, or start a search with `evokernel evolve CONFIG`")
+        raise StoreError(
+            "there is no store under runs/; name one or its config, or start a search with `evokernel evolve CONFIG`"
+        )
     if len(found) > 1:
         names = ", ".join(str(path) for path in found[:6])
         raise StoreError(f"there are several stores: {names}{', ...' if len(found) > 6 else ''}; name the one you mean")

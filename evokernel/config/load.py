@@ -22,8 +22,6 @@ LookUp = Callable[[Mapping[str, Any], Path], Iterable[tuple[Location, str]]]
 """A function from a raw config and its folder to mistakes, each a place and a text."""
 RUNS = Path("runs")
 """Folder of stores."""
-_SHIPPED = tuple((place / "configs").resolve() for place in (Path(__file__).parents[2], Path(sys.prefix)))
-"""Folders of the configs that come with evokernel: in a checkout, in our image."""
 
 
 class _ConfigLoader(yaml.SafeLoader):
@@ -221,13 +219,20 @@ def _absolute(config: RunConfig, path: Path) -> dict[str, Any]:
 def default_store(config: Path) -> Path:
     """Return the store of a config that names none: in the folder `runs` beside it, or the file of its name beside it.
 
-    The latter is that of a Python call, where it is there. A config that comes with evokernel, or lies where nothing can be written, has it under the working folder.
+    The latter is that of a Python call, where it is there. A config that comes with evokernel, or lies where nothing
+    can be written, has it under the working folder.
     """
     if (called := config.with_suffix(".db")).exists():
         return called
     folder, store = config.parent, RUNS / f"{config.stem}.db"
-    foreign = folder.resolve() in _SHIPPED or not os.access(folder, os.W_OK)
+    foreign = _is_shipped(folder.resolve()) or not os.access(folder, os.W_OK)
     return store if foreign and not (folder / store).exists() else folder / store
+
+
+def _is_shipped(folder: Path) -> bool:
+    """Say whether a folder is that of the configs in a checkout of evokernel, or in its image."""
+    checkout = folder.name == "configs" and (folder.parent / "evokernel" / "__init__.py").is_file()
+    return checkout or folder == (Path(sys.prefix) / "configs").resolve()
 
 
 def located(path: str, here: Path) -> str:
