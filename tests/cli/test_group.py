@@ -63,7 +63,8 @@ def test_our_errors_are_one_message_and_exit_code_2(project: object, call: Call)
     result = call("best")
     assert result.exit_code == 2
     assert result.stderr == (
-        "Error: there is no store under runs/; name one or its config, or start a search with `evokernel evolve CONFIG`\n"
+        "Error: there is no store under runs/; "
+        "name one or its config, or start a search with `evokernel evolve CONFIG`\n"
     )
     assert result.stdout == ""
 

@@ -128,7 +128,7 @@ def test_the_same_function_has_one_project(tmp_path: Path, monkeypatch: pytest.M
         assert judge(Path(spec).with_name("squared.cpp").read_text()).ok
 
 
-class Scaling(torch.nn.Module):
+class Scaling(torch.nn.Module):  # type: ignore[misc]
     def __init__(self, size: int = 32) -> None:
         super().__init__()
         self.gain = torch.nn.Parameter(torch.rand(size))
