@@ -26,7 +26,7 @@ from evokernel.queue.choice import seconds_left
 from evokernel.queue.command import CLOSING_S
 from evokernel.queue.file import QueueFile
 from evokernel.queue.records import EntryState, QueueEntry, QueueNight, QueueSlice, SharedBudget, SharedUsage
-from evokernel.queue.session import is_running
+from evokernel.queue.session import identity_of, is_running
 from evokernel.records.events import Event, Notice
 from evokernel.report.best import find_best
 from evokernel.report.verdicts import MeasurementKind
@@ -153,17 +153,25 @@ def list_entries(everything: bool, path: Path) -> None:
             made = table(
                 "entry", "config", "state", "time", "cost", "best", "measured", "reason", right=(0, 3, 4, 5), drop=(4,)
             )
-            slices = {each.entry: each for each in queue.open_slices()}
+            slices, gone = {each.entry: each for each in queue.open_slices()}, _runner_is_gone(path)
             unproved = []
             for entry in queue.entries(night.id):
-                row = _row(queue, entry, slices.get(entry.id))
+                row = _row(queue, entry, slices.get(entry.id), gone=gone)
                 unproved += [str(entry.id)] if row[6] == SEARCH and entry.state is EntryState.DONE else []
                 made.add_row(*row)
             head = Text(f"night {night.id}: {_limits(night)}; {spent}{ended}", style=DIM)
             put(stdout(), head, made, Text(f"{UNPROVED}: {', '.join(unproved)}", style=WARN) if unproved else None)
 
 
-def _row(queue: QueueFile, entry: QueueEntry, begun: QueueSlice | None) -> list[str]:
+def _runner_is_gone(path: Path) -> bool:
+    """Say whether the process that last worked the queue off has ended."""
+    try:
+        return not identity_of(int(path.with_name(f"{path.name}.lock").read_text(encoding="ascii")))
+    except (OSError, ValueError):
+        return True
+
+
+def _row(queue: QueueFile, entry: QueueEntry, begun: QueueSlice | None, *, gone: bool) -> list[str]:
     use, speedup, measured = queue.use_of(entry.id), "-", ""
     with suppress(StoreError), Store.open(entry.store, write=False) as store:
         if (best := find_best(store)) is not None:
@@ -173,7 +181,8 @@ def _row(queue: QueueFile, entry: QueueEntry, begun: QueueSlice | None) -> list[
     if begun is not None and begun.process and not is_running(begun.process):
         reason = "its slice was cut short: `evokernel queue run` counts it, and goes on"
     elif begun is not None:
-        state = "in a slice"
+        state = "ending" if gone else "in a slice"
+        reason = "the queue was killed; its session finishes what is in flight" if gone else reason
     reason = one_line(reason, width=REASON_WIDTH)
     name = clean(entry.config.stem)
     return [str(entry.id), name, state, duration(use.seconds), dollars_text(use.dollars), speedup, measured, reason]

@@ -96,7 +96,11 @@ def test_a_slice_whose_process_is_gone_is_told(project: Path, configs: list[str]
     with QueueFile.open(project / "runs" / "queue.sqlite") as queue:
         number = queue.begin_slice(1, SliceLimits(60.0), StoreFacts(), at=0.0)
         queue.beat(number, 1.0, process=identity_of(os.getpid()))
+        lock = project / "runs" / "queue.sqlite.lock"
+        lock.write_text(f"{os.getpid()}\n")
         assert "in a slice" in call("queue", "list").stdout
+        lock.write_text("0\n")
+        assert "ending" in call("queue", "list").stdout
         with subprocess.Popen(["sleep", "60"]) as process:
             queue.beat(number, 1.0, process=identity_of(process.pid))
             process.kill()
