@@ -173,7 +173,7 @@ def compare(stores: Sequence[Store], *, levels: Sequence[float] = ()) -> Compari
     names = names_of([store.database.path for store in stores])
     sides = tuple(_side(store, name) for store, name in zip(stores, names, strict=True))
     tasks = {side.identity.task: side.name for side in sides}
-    if len(tasks) > 1 and len({side.identity.task_hash for side in sides}) > 1:  # a copied task file is the same task
+    if len(tasks) > 1 and len({side.identity.task_hash for side in sides}) > 1:
         said = ", ".join(f"{name} of {task}" for task, name in tasks.items())
         raise StoreError(f"only runs of one task can be compared, and these are of several: {said}")
     obstacles, cautions = list(_obstacles(sides)), list(_cautions(sides))
