@@ -103,6 +103,16 @@ def read_account(store: "Store") -> RunAccount:
     return follower.account
 
 
+def unfinished_lead(store: "Store", account: RunAccount) -> LeaderChange | None:
+    """Return the lead of a kernel that was measured, but not yet to the end of its step; None without one.
+
+    A session that is ended leaves such steps to the next one; the account has their results from then on.
+    """
+    last = store.curve()[-1:] if store.open_leases() else []
+    led = account.lead.fitness.value if account.lead else float("-inf")
+    return next((each for each in last if each.fitness.value > led and each.program_hash not in account.barred), None)
+
+
 _EVALUATED = "e.seq AS measured, e.program_hash, e.status, e.mode, e.budget, e.speedup, e.speedup_low"
 _RESULTS = (
     f"SELECT r.seq, j.at, p.candidate, p.operator, p.island, p.rationale, p.origin, e.descriptor, {_EVALUATED}, "

@@ -22,6 +22,8 @@ from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, St
 
 FIRST_STEP = 1
 _PAGE = 5000
+_SHOWN = 4
+"""Ids that a message has at most."""
 
 
 def _columns(names: str, table: str) -> str:
@@ -45,14 +47,22 @@ def candidate(database: Database, name: str) -> StoredCandidate:
     """
     wanted = name.strip().lower()
     if not re.fullmatch(r"[0-9a-f]{1,16}", wanted):
-        raise StoreError(f"{name!r} is no candidate id; ids are up to 16 hexadecimal digits")
-    rows = database.rows(f"{_CANDIDATES} WHERE c.id >= ? AND c.id < ? ORDER BY c.id LIMIT 4", (wanted, wanted + "g"))
+        raise StoreError(f"{name!r} is no candidate id; ids are up to 16 hexadecimal digits{_some_ids(database)}")
+    which = "WHERE c.id >= ? AND c.id < ? ORDER BY c.id LIMIT ?"
+    rows = database.rows(f"{_CANDIDATES} {which}", (wanted, wanted + "g", _SHOWN + 1))
     if not rows:
-        raise StoreError(f"{database.path} has no candidate whose id begins with {wanted}")
+        raise StoreError(f"{database.path} has no candidate whose id begins with {wanted}{_some_ids(database)}")
     if len(rows) > 1:
-        found = ", ".join(row["id"] for row in rows)
-        raise StoreError(f"several candidates begin with {wanted} ({found}, ...); give more digits")
+        found = ", ".join([*(row["id"] for row in rows[:_SHOWN]), *(["..."] if len(rows) > _SHOWN else [])])
+        raise StoreError(f"several candidates begin with {wanted} ({found}); give more digits")
     return stored_candidate(rows[0])
+
+
+def _some_ids(database: Database) -> str:
+    newest = [str(row[0]) for row in database.rows("SELECT id FROM candidates ORDER BY born DESC LIMIT ?", (_SHOWN,))]
+    if not newest:
+        return "; it has no candidate yet"
+    return f"; the newest are {', '.join(newest)}, and `evokernel show {database.path} --top 20` lists the best"
 
 
 def candidate_ids(database: Database) -> list[str]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import shlex
 import signal
 import tempfile
@@ -20,6 +21,7 @@ from evokernel.cli.display.snapshot import NOTHING, SnapshotTaker
 from evokernel.cli.display.tables import best_kernel_tables, put, sheet, to_take
 from evokernel.cli.display.text import DIM, duration, stdout
 from evokernel.cli.group import Refused
+from evokernel.cli.locate import store_of
 from evokernel.cli.model_trial import model_options, with_models
 from evokernel.cli.notifier import Notifier
 from evokernel.cli.session import SIGNAL_EXIT, SessionEnd, discard_stdout, run_session
@@ -35,6 +37,10 @@ from evokernel.records.run import NOTHING_LEFT
 from evokernel.report.best import BestKernel, find_best
 from evokernel.report.status import RunFacts, run_facts
 
+_UNITS = {"s": 1 / 3600, "min": 1 / 60, "m": 1 / 60, "h": 1.0}
+"""Units of a time in hours."""
+_TIME = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(s|min|m|h)")
+
 
 class _TryAgain(Refused):
     exit_code = TRY_AGAIN_EXIT
@@ -49,7 +55,9 @@ class _TryAgain(Refused):
 )
 @click.argument("config", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace one setting, e.g. threads=2.")
-@click.option("--budget", metavar="LIMITS", help="In place of the config's budget, e.g. evaluations=200,hours=1.")
+@click.option(
+    "--budget", metavar="LIMITS", help="In place of the config's budget, e.g. evaluations=200,hours=1 (or 90min)."
+)
 @click.option("--fresh", is_flag=True, help="Move the store aside under a dated name and start over.")
 @click.option(
     "-s",
@@ -85,13 +93,10 @@ def command(
 
     The budget counts over all sessions: to go on after it is used, name a larger one.
     """
-    limits = [f"budget={budget_override(budget)}"] if budget else []
-    from evokernel.engine.name_check import unknown_names
-
-    settings = load_config(config, overrides=[*overrides, *limits], look_up=unknown_names)
+    settings = _config_of(config, overrides, budget)
     if store is not None:
         settings = settings.model_copy(update={"store": str(store)})
-    path = Path(settings.store)
+    path = Path(settings.store) if fresh else store_of(config, settings)
     receivers = [*settings.notify, *([NotifyConfig(command=_words(on_end), on=("end",))] if on_end is not None else [])]
     deliveries = [Delivery(each) for each in receivers]
     try:
@@ -138,15 +143,30 @@ def _stored_config(path: Path) -> str | None:
 
 
 def budget_override(text: str) -> str:
-    """Return `evaluations=200,hours=1` as a YAML mapping.
+    """Return `evaluations=200,hours=1` as a YAML mapping; hours may have a unit, as in `hours=90min`.
 
     Raises:
         ConfigError: a part is not name=number.
     """
-    parts = [part.partition("=") for part in text.split(",")]
-    if any(not (name.strip() and sign and value.strip()) for name, sign, value in parts):
-        raise ConfigError(f"--budget {text!r}: expected name=number,... for example evaluations=200,hours=1")
-    return "{" + ", ".join(f"{name.strip()}: {value.strip()}" for name, _, value in parts) + "}"
+    limits = {}
+    for part in text.split(","):
+        name, _, value = (each.strip() for each in part.partition("="))
+        if not (name and value):
+            raise ConfigError(f"--budget {text!r}: expected name=number,... for example evaluations=200,hours=1")
+        timed = _TIME.fullmatch(value) if name == "hours" else None
+        limits[name] = value if timed is None else f"{float(timed[1]) * _UNITS[timed[2]]:g}"
+    return "{" + ", ".join(f"{name}: {value}" for name, value in limits.items()) + "}"
+
+
+def _config_of(config: Path, overrides: Sequence[str], budget: str | None) -> RunConfig:
+    """Return the config with what the command line replaces. Raises `ConfigError`."""
+    from evokernel.engine.name_check import unknown_names
+
+    limits = [f"budget={budget_override(budget)}"] if budget else []
+    try:
+        return load_config(config, overrides=[*overrides, *limits], look_up=unknown_names)
+    except ConfigError as error:  # it is written as a --set
+        raise ConfigError(str(error).replace("--set budget: ", "--budget: ") if budget else str(error)) from None
 
 
 def _words(command: str) -> tuple[str, ...]:

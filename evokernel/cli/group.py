@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -151,8 +152,17 @@ class LazyCommands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; our own errors, a missing torch, an unusable path and a damaged store become a message.
 
-        All others keep their traceback.
+        A reader of the output that goes away ends it quietly. All others keep their traceback.
         """
+        try:
+            return self._invoke(ctx)
+        except BrokenPipeError:  # `evokernel diff A B | head`
+            from evokernel.cli.session import SIGNAL_EXIT, discard_stdout
+
+            discard_stdout()
+            ctx.exit(SIGNAL_EXIT + signal.SIGPIPE)
+
+    def _invoke(self, ctx: click.Context) -> Any:
         given = [*ctx.args]  # of the command; click drops them as it calls it
         try:
             return super().invoke(ctx)
@@ -172,7 +182,7 @@ class LazyCommands(click.Group):
             if not any(place.startswith(each) or each.startswith(place + os.sep) for each in given if each):
                 raise  # no path of the user's: a fault of ours, or of the machine
             raise Refused(f"cannot use {error.filename}: {error.strerror}") from error
-        except OSError:  # a reader of the output that went away, among others: click answers it
+        except OSError:
             raise
         except Exception as error:
             from evokernel.cli.locate import OPENED

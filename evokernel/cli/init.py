@@ -139,7 +139,9 @@ def _training(file: Path, *, out: Path | None, save: "SaveChoice | None", **give
     )
     for project in (made.forward, made.backward):
         put(stdout(), _heading(project), _facts(project), *_seeds(project), _admission(project), _next(project))
-    stores = " --backward ".join(f"runs/{project.task.name}.db" for project in (made.forward, made.backward))
+    stores = " --backward ".join(
+        str(project.files[0].parent / "runs" / f"{project.task.name}.db") for project in (made.forward, made.backward)
+    )
     put(stdout(), Text(f"when both searches are done:  evokernel export {stores} --out FOLDER", style=DIM))
     return 1 if made.forward.unfit or made.backward.unfit else 0
 

@@ -4,13 +4,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from archive.store import Store
 from evokernel.cli.completion import complete_stores, completing
 from evokernel.errors import StoreError
+
+if TYPE_CHECKING:
+    from evokernel.config.run import RunConfig
 
 RUNS = Path("runs")
 CONFIG_SUFFIXES = (".yaml", ".yml")
@@ -19,6 +22,8 @@ _SET_ASIDE = re.compile(r"\.\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(-\d+)?$")
 OPENED = "evokernel.opened_stores"
 """Key of the stores that a command has opened, in the `meta` of its outermost context."""
 _METAVAR = "STORE|CONFIG"
+_IDS = ("A", "B", "ID")
+"""Metavars of candidates."""
 Command = Callable[..., Any]
 store_option = click.option(
     "-s",
@@ -82,7 +87,7 @@ def _told_apart(words: Sequence[str], store: Path | None, others: Mapping[str, s
     place = None
     if len(needed) < len(others) or not others:
         place = next((number for number, word in enumerate(rest) if not others or is_store(word)), None)
-    elif len(rest) > len(others):
+    elif len(rest) > len(others) or (store is None and len(rest) > 1 and _names_store(rest[0])):
         place = 0
     if place is not None:
         named = Path(rest.pop(place))
@@ -90,7 +95,11 @@ def _told_apart(words: Sequence[str], store: Path | None, others: Mapping[str, s
             raise click.UsageError(f"two stores are named: {named} and --store {store}; name one")
         store = named
     if len(rest) < len(needed):
-        raise click.UsageError(f"Missing argument {needed[len(rest)]!r}.")
+        missing = needed[len(rest)]
+        ids = (
+            f": an id, `best` or `seed`; `evokernel show {store or ''} --top 20` lists ids" if missing in _IDS else "."
+        )
+        raise click.UsageError(f"Missing argument {missing!r}{ids}")
     if len(rest) > len(others):
         raise click.UsageError(f"Got unexpected extra argument ({rest[len(others)]})")
     return store, [*rest, *[""] * (len(others) - len(rest))]
@@ -98,7 +107,11 @@ def _told_apart(words: Sequence[str], store: Path | None, others: Mapping[str, s
 
 def is_store(word: str) -> bool:
     """Say whether a word of the command line names a store or a config, and not a candidate."""
-    return word.endswith((".db", *CONFIG_SUFFIXES)) or "/" in word
+    return _names_store(word) or "/" in word
+
+
+def _names_store(word: str) -> bool:
+    return word.endswith((".db", *CONFIG_SUFFIXES))
 
 
 verbose_option = click.option("-v", "--verbose", is_flag=True, help="Say more: compilers, versions, sandbox.")
@@ -116,8 +129,8 @@ def store_path(given: Path | None) -> Path:
     """Return the file of a store.
 
     Args:
-        given: the file itself, the config of a run, or None for the only store under `runs/`. Stores that --fresh has
-            moved aside are not counted.
+        given: the file itself, the config of a run, or None for the only store under `runs/` of the working folder.
+            Stores that --fresh has moved aside are not counted.
 
     Raises:
         StoreError: no store, or more than one, can be meant.
@@ -128,14 +141,31 @@ def store_path(given: Path | None) -> Path:
             return given
         from evokernel.config.load import load_config  # costs 0.1 s, and a .db needs none
 
-        return Path(load_config(given).store)
+        return store_of(given, load_config(given))
     found = sorted(path for path in RUNS.glob("*.db") if not _SET_ASIDE.search(path.stem))
     if not found:
-        raise StoreError("there is no store under runs/; name one, or start a search with `evokernel evolve CONFIG`")
+        raise StoreError(
+            "there is no store under runs/; name one or its config, or start a search with `evokernel evolve CONFIG`"
+        )
     if len(found) > 1:
         names = ", ".join(str(path) for path in found[:6])
         raise StoreError(f"there are several stores: {names}{', ...' if len(found) > 6 else ''}; name the one you mean")
     return found[0]
+
+
+def store_of(config: Path, settings: "RunConfig") -> Path:
+    """Return the store of a config; one that an earlier release made under the working folder is found, and said."""
+    path, old = Path(settings.store), RUNS / f"{config.stem}.db"
+    if path.exists() or path != config.parent / old or not old.exists():
+        return path
+    import yaml  # few commands need it
+
+    with Store.open(old, write=False) as store:  # it may be another run of that name
+        known = yaml.safe_load(store.meta("config") or "") or {}
+    if known.get("task") != settings.task:
+        return path
+    click.echo(f"the store is {old}, in the current folder; that of a new run would be {path}", err=True)
+    return old
 
 
 def open_store(given: Path | None) -> Store:

@@ -12,21 +12,29 @@ import click
 from rich.text import Text
 
 from archive.lock import EngineLock
+from archive.store import Store
 from evokernel.cli.display.tables import dollars as dollars_text
 from evokernel.cli.display.tables import put, table
-from evokernel.cli.display.text import DIM, clean, duration, one_line, stdout, times
+from evokernel.cli.display.text import DIM, WARN, clean, duration, one_line, stdout, times
+from evokernel.cli.locate import store_of
 from evokernel.cli.notifier import tell_end
 from evokernel.cli.session import SIGNAL_EXIT, SIGNALS
 from evokernel.config.load import load_config
 from evokernel.errors import ConfigError, StoreError
 from evokernel.protocols import Listener
-from evokernel.queue.facts import store_facts
+from evokernel.queue.choice import seconds_left
+from evokernel.queue.command import CLOSING_S
 from evokernel.queue.file import QueueFile
-from evokernel.queue.records import EntryState, QueueEntry, QueueNight, SharedBudget
+from evokernel.queue.records import EntryState, QueueEntry, QueueNight, QueueSlice, SharedBudget, SharedUsage
+from evokernel.queue.session import identity_of, is_running
 from evokernel.records.events import Event, Notice
+from evokernel.report.best import find_best
+from evokernel.report.verdicts import MeasurementKind
 
 QUEUE = Path("runs/queue.sqlite")
 REASON_WIDTH = 90
+SEARCH = "in the search"
+UNPROVED = "best kernels that were not measured anew, which the next session or `evokernel export` does, of entries"
 
 queue_option = click.option(
     "--queue",
@@ -106,13 +114,12 @@ def add(
 
     Each gets a start; then time goes to those that still gain, as measured.
     """
-    from evokernel.config.load import load_config
     from evokernel.engine.name_check import unknown_names
 
     searches, mistakes = [], []
     for config in configs:
         try:
-            store = Path(load_config(config, overrides=settings, look_up=unknown_names).store)
+            store = store_of(config, load_config(config, overrides=settings, look_up=unknown_names))
         except ConfigError as error:  # those of the other configs are told, too
             mistakes.append(str(error))
         else:
@@ -123,6 +130,13 @@ def add(
         night = queue.add(searches, SharedBudget(until, hours, gpu_hours, dollars))
         numbers = ", ".join(str(entry.id) for entry in queue.entries(night.id))
     click.echo(f"night {night.id}: {_limits(night)}; entries {numbers}. Start it: evokernel queue run")
+    left = seconds_left(night.budget, SharedUsage(), added=night.added, now=time.time())
+    if left is not None and left / len(searches) < 2 * CLOSING_S:
+        click.echo(
+            f"{duration(left / len(searches))} for each is short: to measure a best kernel anew takes minutes, "
+            "so some may stay as the search measured them",
+            err=True,
+        )
 
 
 @command.command(name="list")
@@ -136,22 +150,42 @@ def list_entries(everything: bool, path: Path) -> None:
             use = queue.use(night.id)
             spent = f"used {duration(use.seconds)}, {dollars_text(use.dollars)}"
             ended = f"; ended: {night.ended}" if night.ended else ""
-            made = table("entry", "config", "state", "time", "cost", "best", "reason", right=(0, 3, 4, 5))
-            busy = {each.entry for each in queue.open_slices()}
+            made = table(
+                "entry", "config", "state", "time", "cost", "best", "measured", "reason", right=(0, 3, 4, 5), drop=(4,)
+            )
+            slices, gone = {each.entry: each for each in queue.open_slices()}, _runner_is_gone(path)
+            unproved = []
             for entry in queue.entries(night.id):
-                state = "in a slice" if entry.id in busy else entry.state.value
-                made.add_row(*_row(queue, entry, state))
-            put(stdout(), Text(f"night {night.id}: {_limits(night)}; {spent}{ended}", style=DIM), made)
+                row = _row(queue, entry, slices.get(entry.id), gone=gone)
+                unproved += [str(entry.id)] if row[6] == SEARCH and entry.state is EntryState.DONE else []
+                made.add_row(*row)
+            head = Text(f"night {night.id}: {_limits(night)}; {spent}{ended}", style=DIM)
+            put(stdout(), head, made, Text(f"{UNPROVED}: {', '.join(unproved)}", style=WARN) if unproved else None)
 
 
-def _row(queue: QueueFile, entry: QueueEntry, state: str) -> list[str]:
-    use, best = queue.use_of(entry.id), "-"
-    with suppress(StoreError):
-        speedup = store_facts(entry.store).speedup
-        best = "-" if speedup is None else times(speedup)
-    reason = one_line(entry.reason, width=REASON_WIDTH)
+def _runner_is_gone(path: Path) -> bool:
+    """Say whether the process that last worked the queue off has ended."""
+    try:
+        return not identity_of(int(path.with_name(f"{path.name}.lock").read_text(encoding="ascii")))
+    except (OSError, ValueError):
+        return True
+
+
+def _row(queue: QueueFile, entry: QueueEntry, begun: QueueSlice | None, *, gone: bool) -> list[str]:
+    use, speedup, measured = queue.use_of(entry.id), "-", ""
+    with suppress(StoreError), Store.open(entry.store, write=False) as store:
+        if (best := find_best(store)) is not None:
+            speedup = times(best.speedup.value)
+            measured = "anew" if best.kind is MeasurementKind.FINAL else "" if best.is_seed else SEARCH
+    state, reason = entry.state.value, entry.reason
+    if begun is not None and begun.process and not is_running(begun.process):
+        reason = "its slice was cut short: `evokernel queue run` counts it, and goes on"
+    elif begun is not None:
+        state = "ending" if gone else "in a slice"
+        reason = "the queue was killed; its session finishes what is in flight" if gone else reason
+    reason = one_line(reason, width=REASON_WIDTH)
     name = clean(entry.config.stem)
-    return [str(entry.id), name, state, duration(use.seconds), dollars_text(use.dollars), best, reason]
+    return [str(entry.id), name, state, duration(use.seconds), dollars_text(use.dollars), speedup, measured, reason]
 
 
 def _limits(night: QueueNight) -> str:

@@ -9,24 +9,31 @@ from rich.text import Text
 
 from archive.records import StoredEvaluation
 from evokernel.cli.display.tables import code, holdout_text, insight_line, made_by, put, sheet, table, workloads
-from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, clean, interval, one_line, stdout, times
+from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, clean, interval, one_line, reason, stdout, times
 from evokernel.cli.display.word_table import WordTable
 from evokernel.cli.locate import json_option, open_store, takes_store
+from evokernel.records.timing import combined_speedup
 from evokernel.report.best import candidate_id
 from evokernel.report.documents import portrait_document
 from evokernel.report.lineage import CandidateDetails, portrait
-from evokernel.report.verdicts import Holdout
+from evokernel.report.verdicts import Holdout, MeasurementKind
 
 
 @click.command()
 @takes_store(name="[ID]")
 @click.option("--source", "only_source", is_flag=True, help="Print the source and nothing else.")
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="List the N fastest right ones in place of one.")
 @json_option
-def command(name: str, store: Path | None, only_source: bool, as_json: bool) -> None:
+def command(name: str, store: Path | None, only_source: bool, top: int | None, as_json: bool) -> None:
     """Show one candidate: where it came from, what was measured, its source.
 
     ID is an id, the beginning of one, `best` or `seed`.
     """
+    if top is not None:
+        if name or only_source:
+            raise click.UsageError("--top lists several candidates: name no ID, and no --source")
+        _list(store, top, as_json=as_json)
+        return
     with open_store(store) as opened:
         found = portrait(opened, candidate_id(opened, name or "best"))
     if as_json:
@@ -35,6 +42,30 @@ def command(name: str, store: Path | None, only_source: bool, as_json: bool) -> 
         _source_alone(found.stored.candidate.source)
     else:
         _show(found)
+
+
+def _list(store: Path | None, top: int, *, as_json: bool) -> None:
+    """Print the fastest candidates, by the numbers of the search, with their final ones where there are some."""
+    with open_store(store) as opened:
+        found = [portrait(opened, ranked.candidate.candidate.id) for ranked in opened.best(top)]
+    if as_json:
+        click.echo(json.dumps([portrait_document(each) for each in found], indent=2))
+        return
+    made = table("candidate", "speed-up", "95 % interval", "anew", "operator", "why", right=(1, 2, 3), drop=(2,))
+    for each in found:
+        searched, proposal = each.verdicts.search, each.proposal
+        speedup = combined_speedup(searched.timings) if searched else None
+        anew = each.speedup if each.verdicts.kind is MeasurementKind.FINAL else None
+        failed = "failed" if each.verdicts.holdout is Holdout.FAILED else "-"
+        made.add_row(
+            each.stored.candidate.id,
+            times(speedup.value) if speedup else "-",
+            interval(speedup) if speedup else "-",
+            times(anew.value) if anew else failed,
+            one_line(proposal.operator, width=16) if proposal else "-",
+            Text(one_line(reason(proposal.operator, proposal.rationale), width=160) if proposal else "", style=DIM),
+        )
+    put(stdout(), made if found else Text("no correct kernel yet", style=DIM))
 
 
 def _source_alone(source: str) -> None:

@@ -181,12 +181,13 @@ def _state(status: RunStatus) -> Text:
 
 
 def _improvements(status: RunStatus) -> WordTable:
-    made = table("last improvements", "speed-up", "operator", "why", right=(1,))
+    made = table("last improvements", "speed-up", "at least", "operator", "why", right=(1, 2), drop=(2,))
     usual = status.mode.value if status.mode else ""
     for improvement in reversed(status.improvements):
         made.add_row(
             improvement.candidate[:8],
             times(improvement.speedup) + unless(usual, improvement.mode),
+            times(improvement.low),
             one_line(improvement.operator, width=16),
             Text(one_line(reason(improvement.operator, improvement.rationale), width=160), style=DIM),
         )

@@ -1,6 +1,9 @@
 """The YAML of a run, read and checked: each mistake is a line that names it, before anything starts."""
 
+import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,8 @@ from evokernel.errors import ConfigError
 
 LookUp = Callable[[Mapping[str, Any], Path], Iterable[tuple[Location, str]]]
 """A function from a raw config and its folder to mistakes, each a place and a text."""
+RUNS = Path("runs")
+"""Folder of stores."""
 
 
 class _ConfigLoader(yaml.SafeLoader):
@@ -41,10 +46,16 @@ def load_config(path: Path, *, overrides: Sequence[str] = (), look_up: LookUp | 
         ConfigError: the file or a key cannot be used; the message has a line for each mistake: its place in the file,
             the key, what was expected and what was given.
     """
+    if path.suffix == ".py":
+        raise ConfigError(f"{path} is Python, and no config: {_for_python(path)}")
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise ConfigError(f"there is no config {path}: `evokernel init` writes one for an operation of yours") from None
+        near = get_close_matches(path.name, [each.name for each in path.parent.glob("*.y*ml")], n=1)
+        hint = f"did you mean {str(path.with_name(near[0]))!r}? " if near else ""
+        raise ConfigError(
+            f"there is no config {path}: {hint}`evokernel init` writes one for an operation of yours"
+        ) from None
     except UnicodeDecodeError:
         raise ConfigError(
             f"{path} is no config: expected YAML; of a store (.db) name the config it came from"
@@ -65,6 +76,22 @@ def load_config(path: Path, *, overrides: Sequence[str] = (), look_up: LookUp | 
     unknown = look_up(raw, path.resolve().parent) if look_up else ()
     config = parse_config(raw, str(path), places=places, unknown=unknown)
     return config.model_copy(update=_absolute(config, path))
+
+
+def _for_python(path: Path) -> str:
+    """Say what to do with a Python file in place of a config: the configs beside it that name it, or `init`."""
+    named = [each for each in sorted(path.parent.glob("*.y*ml")) if _names(each, path.name)]
+    if named:
+        return f"name the one for it, {' or '.join(map(str, named))}"
+    return f"`evokernel init {path}` writes one for its function or module"
+
+
+def _names(config: Path, name: str) -> bool:
+    """Say whether a config, or the comment with which `init` begins it, names a file."""
+    try:
+        return name in (word.strip(".,:'\"") for word in config.read_text(encoding="utf-8").split())
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def parse_config(
@@ -181,12 +208,31 @@ def _absolute(config: RunConfig, path: Path) -> dict[str, Any]:
         "task": task,
         "evaluation": evaluation.model_copy(update=changed),
         "seed_sources": sources,
-        "store": config.store or f"runs/{path.stem}.db",
+        "store": config.store or str(default_store(path)),
         **({"models": models} if models else {}),  # where none are named, those of the store count
         "plugins": located(config.plugins, here) if config.plugins or _names_plugin(config) else "",
         "prompts": located(config.prompts, here) if config.prompts else "",
         "replies_from": tuple(located(store, here) for store in config.replies_from),
     }
+
+
+def default_store(config: Path) -> Path:
+    """Return the store of a config that names none: in the folder `runs` beside it, or the file of its name beside it.
+
+    The latter is that of a Python call, where it is there. A config that comes with evokernel, or lies where nothing
+    can be written, has it under the working folder.
+    """
+    if (called := config.with_suffix(".db")).exists():
+        return called
+    folder, store = config.parent, RUNS / f"{config.stem}.db"
+    foreign = _is_shipped(folder.resolve()) or not os.access(folder, os.W_OK)
+    return store if foreign and not (folder / store).exists() else folder / store
+
+
+def _is_shipped(folder: Path) -> bool:
+    """Say whether a folder is that of the configs in a checkout of evokernel, or in its image."""
+    checkout = folder.name == "configs" and (folder.parent / "evokernel" / "__init__.py").is_file()
+    return checkout or folder == (Path(sys.prefix) / "configs").resolve()
 
 
 def located(path: str, here: Path) -> str:

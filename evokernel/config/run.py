@@ -183,7 +183,7 @@ class RunConfig(Part):
     seed_sources: tuple[str, ...] = ()
     """Files of kernels to start from, relative to the config; none for the task's own seed."""
     store: str = ""
-    """The SQLite file; empty for runs/<name of the config>.db."""
+    """The SQLite file, from the current folder on; empty for runs/<name of the config>.db beside the config."""
     threads: int = Field(default=1, ge=1)
     """Threads a candidate and its baseline may use; above 1 candidates may use OpenMP."""
     budget: BudgetConfig

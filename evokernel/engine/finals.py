@@ -1,7 +1,9 @@
 """Final measurements of winners, in fresh processes, on held-out inputs. Only these are reported."""
 
+import time
 from collections.abc import Callable, Iterable
 
+from evokernel.config.run import EvaluationConfig
 from evokernel.engine.verdicts import Verdicts
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity
 from evokernel.records.events import Notice
@@ -13,11 +15,20 @@ CONTENDERS = 3
 
 
 class FinalMeasurements:
-    """Re-measures contenders until one holds."""
+    """Re-measures contenders until one holds.
 
-    def __init__(self, verdicts: Verdicts, notify: Callable[[Notice], None]) -> None:
+    Args:
+        settings: of the judge.
+        opening_s: time that the evaluator took to open, in s: each fresh process takes about that, too.
+    """
+
+    def __init__(
+        self, verdicts: Verdicts, notify: Callable[[Notice], None], *, settings: EvaluationConfig, opening_s: float
+    ) -> None:
         self._verdicts = verdicts
         self._notify = notify
+        self._settings = settings
+        self._opening_s = opening_s
 
     def contenders(self, elites: Iterable[Elite]) -> list[Elite]:
         """Return the fittest few, best first; of equals the older."""
@@ -25,10 +36,23 @@ class FinalMeasurements:
 
     async def measure(self, elite: Elite, *, is_seed: bool = False) -> Evaluation:
         """Return the final evaluation of an elite: the stored one, or a new one; of a seed from one process."""
-        processes = 1 if is_seed else 0  # one is enough for a comparison; 0 are all
-        request = EvaluationRequest(elite.candidate, elite.program_hash, Fidelity.FINAL, processes=processes)
+        processes = 1 if is_seed else self._settings.final_processes  # one is enough for a comparison
         name = f"the seed {elite.candidate.id}, to compare with," if is_seed else elite.candidate.id
-        begins = Notice(f"measuring {name} anew in fresh processes, and on held-out workloads")
+        where = f"{processes} fresh process{'' if processes == 1 else 'es'}"
+        about = self._about(elite, processes)
+        begins, began = Notice(f"measuring {name} anew in {where}, and on held-out workloads{about}"), time.monotonic()
+
+        def after_process(ended: int, of: int) -> None:
+            left_s = (time.monotonic() - began) / ended * (of - ended)
+            self._notify(Notice(f"measured in {ended} of {of} fresh processes; about {left_s:.0f} s are left"))
+
+        request = EvaluationRequest(
+            elite.candidate,
+            elite.program_hash,
+            Fidelity.FINAL,
+            processes=1 if is_seed else 0,  # 0 are all
+            after_process=after_process,
+        )
         evaluation, reused_from = await self._verdicts.verdict(request, before=lambda: self._notify(begins))
         if reused_from is not None:
             return evaluation
@@ -42,3 +66,18 @@ class FinalMeasurements:
             name, text = elite.candidate.id, f"{elite.candidate.id} does not hold: {evaluation.status}"
             self._notify(Notice(text, warning=True, kind=RemarkKind.FINAL_REFUSED, candidate=name))
         return evaluation
+
+    def _about(self, elite: Elite, processes: int) -> str:
+        """Say how long that may take, by the longest measurement in the search; nothing where there is none."""
+        known = {
+            self._settings.quick_ms: self._verdicts.stored(elite.candidate.id, elite.program_hash, Fidelity.QUICK),
+            self._settings.precise_ms: self._verdicts.stored(elite.candidate.id, elite.program_hash, Fidelity.PRECISE),
+        }
+        seconds = 0.0
+        for clock_ms, stored in known.items():
+            metrics = stored.evaluation.metrics if stored is not None else {}
+            if "time_s" in metrics:
+                # As many workloads are held out. A part of the time is the same whatever the clock, as measured.
+                longer = 2 * (self._settings.final_ms / processes / clock_ms) ** 0.75
+                seconds = processes * (self._opening_s + 2 * metrics.get("check_s", 0.0) + longer * metrics["time_s"])
+        return f": about {seconds:.0f} s" if seconds else ""

@@ -28,7 +28,7 @@ def unknown_names(raw: Mapping[str, Any], folder: Path) -> Iterator[tuple[Locati
     task = raw.get("task")
     if isinstance(task, str):
         try:
-            task_path(str(folder / task) if task.endswith(".py") else task)
+            task_path(str(folder / task) if task.endswith(".py") else task, folder=folder)
         except TaskError as error:
             yield ("task",), str(error)
     operators = {**OPERATORS}

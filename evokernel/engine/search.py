@@ -105,6 +105,8 @@ class Search:
         self.stopper = parts.stopper
         self.fold = StateFold(parts.archipelago, parts.language)
         self.stop_asked = ""
+        self.opening_s = 0.0
+        """Time that the evaluator took to open, in s."""
         self.finishing = False
         """True once nothing more is asked, and the winner is measured anew."""
         rules_go_on = config.budget.when_spent == "rules"
@@ -135,7 +137,9 @@ class Search:
         """
         try:
             self.notify(Notice("starting the evaluator: admission of the task, device, baselines"))
+            began = time.monotonic()
             async with self.parts.evaluator as evaluator:
+                self.opening_s = time.monotonic() - began
                 begin_run(self.parts.store, self.config, evaluator.identity, self.notify)
                 return await self._session(evaluator)
         finally:

@@ -304,7 +304,9 @@ class SearchSession:
 
     async def _measure_finals(self) -> None:
         """Measure the winner anew, then the seed, which it is compared with; nothing where the seed is unbeaten."""
-        finals, seed = FinalMeasurements(self._verdicts, self._notify), self._first_seed()
+        settings, opening_s = self._config.evaluation, self._search.opening_s
+        finals = FinalMeasurements(self._verdicts, self._notify, settings=settings, opening_s=opening_s)
+        seed = self._first_seed()
         seed_ids = {each.candidate.id for each in seed}
         contenders = finals.contenders(self._fold.history.elites.values())
         if contenders and contenders[0].candidate.id in seed_ids:

@@ -11,7 +11,7 @@ from typing import Any
 from evokernel import __version__
 from evokernel.config.load import parse_config
 from evokernel.config.run import DEVICE_OF, RunConfig
-from evokernel.errors import EvokernelError
+from evokernel.errors import EvokernelError, TaskError
 from evokernel.evaluate.build.confined_generators import confine_generators
 from evokernel.evaluate.client.evaluate_kernel import KernelVerdict, judge
 from evokernel.evaluate.device.device_class import this_machine
@@ -154,6 +154,10 @@ def _judged(folder: Path, module: str, facts: Mapping[str, Any], *, task: str, a
     then = _then(own, alone=alone)
     least = accept_from if accept_from is not None else min(1.0, then.value)
     reason = "" if verdict.ok else f"{verdict.last.status}, at the stage {verdict.last.stage}: {verdict.last.feedback}"
+    if reason and task != facts["task"]["spec"] and _is_other_task(own, task, facts["language"]):
+        raise TaskError(
+            f"{task} is another task than that of the export, {facts['task']['spec']}: no workload is equal"
+        )
     if not reason and module == KERNEL and candidate.language == "cpp":
         reason = _files_fault(folder, config)
     now = _now(verdict.last.timings, alone=alone) if not reason else None
@@ -182,6 +186,12 @@ def _candidate(folder: Path, module: str, language: str) -> Candidate:
     except (OSError, UnicodeDecodeError) as error:
         raise NotExported(f"cannot read the kernel {path}: {error}") from None
     return Candidate(without_helper(text) if language == "cuda" else text, language)
+
+
+def _is_other_task(own: Mapping[str, Any], task: str, language: str) -> bool:
+    device = DEVICE_OF[language]
+    now = {workload.name for workload in load_task(task).on(device).workloads[device].search}
+    return now.isdisjoint(row["name"] for row in own["final"]["evaluations"][-1]["workloads"])
 
 
 def _files_fault(folder: Path, config: RunConfig) -> str:

@@ -30,7 +30,7 @@ def function_project(function: Callable[..., Any], example_inputs: Sequence[Any]
     The folder of the project has a name of its own for each text of the function and each kind of its inputs.
 
     Args:
-        function: a function or a module of PyTorch.
+        function: a function or a class of modules of PyTorch, or a module that its class makes without arguments.
         example_inputs: tensors and numbers, by position.
         folder: the folder of the project's folder.
 
@@ -41,6 +41,7 @@ def function_project(function: Callable[..., Any], example_inputs: Sequence[Any]
     from evokernel.scaffold.function_text import own_file, standalone_text
     from evokernel.scaffold.project import init_project
 
+    function = _class_of(function)
     name = getattr(function, "__name__", "")
     if not name.isidentifier():
         raise TaskError(
@@ -64,6 +65,53 @@ def function_project(function: Callable[..., Any], example_inputs: Sequence[Any]
         config.unlink()  # the next call tries again
         raise TaskError(f"{name} makes no task that could judge kernels: {project.unfit}")
     return config
+
+
+def _class_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the class of a module, which its project makes anew; anything else as it is. Raises `TaskError`.
+
+    Weights are inputs of kernels, so their values need not be equal.
+    """
+    import torch
+
+    if not isinstance(function, torch.nn.Module):
+        return function
+    kind = type(function)
+    try:
+        made = kind()
+        alike = _traits(made) == _traits(function)
+        problem = "" if alike else f"{kind.__name__}() makes another one: sizes, settings or modes differ"
+    except Exception as error:  # noqa: BLE001 - a user's class may raise anything
+        problem = f"{kind.__name__}() raises {type(error).__name__}: {error}"
+    if not problem:
+        return kind
+    raise TaskError(
+        f"a project makes its module anew, without arguments, and {problem}; pass a class in place of the module:\n"
+        f"  class Mine({kind.__name__}):\n"
+        f"      def __init__(self):\n"
+        f"          super().__init__(...)  # the arguments of yours\n"
+        f"          self.train({function.training})"
+    )
+
+
+def _traits(module: Any) -> Any:
+    """Return all that kernels of a module depend on, but for its weights."""
+    import torch
+
+    def own(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            kept = None if value.is_floating_point() else value.tolist()
+            return value.dtype, tuple(value.shape), kept
+        return value if isinstance(value, bool | int | float | str | tuple | None) else type(value)
+
+    settings = {
+        (name, key): own(value)
+        for name, part in module.named_modules()
+        for key, value in vars(part).items()
+        if not key.startswith("_")
+    }
+    tensors = {name: own(value) for name, value in (*module.named_parameters(), *module.named_buffers())}
+    return settings, tensors, {name: type(part) for name, part in module.named_modules()}
 
 
 def make_folder(place: Path) -> None:

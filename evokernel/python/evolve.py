@@ -12,6 +12,7 @@ from archive.store import Store
 from evokernel.cli.display.live import make_view
 from evokernel.cli.display.tables import best_kernel_tables, put
 from evokernel.cli.display.text import stdout
+from evokernel.cli.locate import store_of
 from evokernel.config.load import load_config
 from evokernel.config.places import nearest
 from evokernel.config.run import RunConfig
@@ -62,7 +63,7 @@ def evolve(
     overrides = [f"{name}={json.dumps(value)}" for name, value in given.items()]
     loaded = load_config(config, overrides=overrides, look_up=unknown_names)
     if store is None:
-        store = loaded.store if str(what).endswith(".yaml") else config.with_suffix(".db")
+        store = store_of(config, loaded) if str(what).endswith((".yaml", ".yml")) else config.with_suffix(".db")
     path, console = Path(store), stdout()
     view = make_view(console, title=f"{loaded.task}, {path}") if progress else None
     reason = BackgroundSearch(loaded, path).follow(view)

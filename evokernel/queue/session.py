@@ -92,6 +92,11 @@ def identity_of(pid: int) -> str:
     return "" if state == "Z" else f"{boot}:{pid}:{fields[18]}"
 
 
+def is_running(process: str) -> bool:
+    """Say whether the process of an identity still runs."""
+    return identity_of(_number(process)) == process
+
+
 class ChildSessions:
     """Sessions as child processes of this one."""
 
@@ -112,7 +117,7 @@ class ChildSessions:
         Raises:
             StoreError: that cannot be found out.
         """
-        if process and identity_of(_number(process)) == process:
+        if process and is_running(process):
             return process
         holder = _lock_holder(store)
         with suppress(OSError, ValueError):
@@ -123,7 +128,7 @@ class ChildSessions:
 
     def send(self, process: str, number: signal.Signals) -> None:
         """Send a signal to such a session; SIGKILL goes to all its processes."""
-        if identity_of(_number(process)) == process:
+        if is_running(process):
             _send(_number(process), number)
 
 

@@ -1,7 +1,7 @@
 """Evaluations: verdicts as values. A failing candidate gets a status, a stage and feedback, never an exception."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -240,6 +240,11 @@ class EvaluationRequest:
     """Fresh processes of a final measurement without GPU sanitizers, to compare with; 0 for a whole one."""
     checks: tuple[HiddenCheck, ...] = ()
     """Hidden checks that the run has added, oldest first; part of the key of its evaluation."""
+    after_process: Callable[[int, int], None] | None = field(default=None, compare=False)
+    """Called after each process of a final measurement but the last, with how many have ended and how many there are.
+
+    An evaluator on other machines may leave it out.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from archive.follower import read_account
+from archive.follower import read_account, unfinished_lead
 from archive.recent import RecentWork, work_since
 from archive.store import Store
 from evokernel.records.leader import LeaderChange
@@ -35,11 +35,13 @@ def recent_events(store: Store, since: float) -> RecentEvents:
     """Return the events of a run after a moment, in s since 1970."""
     with store.database.snapshot():
         account = read_account(store)
+        unfinished = unfinished_lead(store, account)
         changes = [change for change in account.changes if change.program_hash not in account.barred]
+        changes += [unfinished] if unfinished else []
         return RecentEvents(
             since=since,
             work=work_since(store, since),
-            now=account.lead,
+            now=unfinished or account.lead,
             before=_last(change for change in changes if change.at <= since),
             changes=tuple(change for change in changes if change.at > since),
             troubles=tuple(remark for remark in _troubles(store) if remark.at > since),

@@ -13,7 +13,7 @@ from archive.activity import last_session, last_stop
 from archive.candidate_tables import IslandRow, island_rows, results_by_mode
 from archive.diversity import read_diversity
 from archive.effort import ExpectedGain, PairEffort, efforts_by_pair, predicted_gains
-from archive.follower import read_account
+from archive.follower import read_account, unfinished_lead
 from archive.hidden_checks import StoredCheck
 from archive.hints import Hint, hints_in_force
 from archive.host_activity import read_host_activity
@@ -151,6 +151,7 @@ def read_status(store: Store) -> RunStatus:
 def _status(store: Store) -> RunStatus:
     counts, account = store.counts(), read_account(store)
     by_mode, models = results_by_mode(store), model_rows(store)
+    unfinished = unfinished_lead(store, account)
     state = run_state(store)
     runs = state is RunState.RUNNING
     return RunStatus(
@@ -174,7 +175,7 @@ def _status(store: Store) -> RunStatus:
         predicted=predicted_gains(store) if models else ExpectedGain(),
         pairs=tuple(efforts_by_pair(store)) if models else (),
         islands=island_rows(store),
-        improvements=tuple(account.changes[-RECENT:]),
+        improvements=(*account.changes, *([unfinished] if unfinished else []))[-RECENT:],
         edits=edits_of(store),
         front=workload_front(store),
         diversity=read_diversity(store),

@@ -1,6 +1,7 @@
 """Example inputs as text, for example `x: bf16[8192x4096], idx: int64[8192] < 4096, eps: 1e-6`."""
 
 import re
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
@@ -22,6 +23,36 @@ _TENSOR = re.compile(
 _FORMS = '"name: 1024x1024", "name: bf16[1024x1024]", "name: int64[1024] < 4096", "name: f32[]" or "name: 0.5"'
 _FEW = 8
 """Integers without a bound are drawn below this."""
+
+
+def inputs_line(text: str, missing: Collection[str], order: Sequence[str]) -> str:
+    """Return example inputs as text, in some order, with guesses for those that are missing."""
+    parts = (item.partition(":") for item in _items(text))
+    known = {name.strip(): f"{name.strip()}: {value.strip()}" for name, _, value in parts}
+    known |= {name: f"{name}: {_guess(name)}" for name in missing}
+    return ", ".join(known[name] for name in order if name in known)
+
+
+def _guess(name: str) -> str:
+    """Return an example for a name: masks and indices are called so by most."""
+    words = set(name.lower().split("_"))
+    if words & {"mask", "masks", "keep"}:
+        return "bool[1024x1024]"
+    integers = {
+        "idx",
+        "index",
+        "indices",
+        "ids",
+        "id",
+        "labels",
+        "label",
+        "target",
+        "targets",
+        "of",
+        "positions",
+        "token",
+    }
+    return "int64[1024] < 1024" if words & integers else "1024x1024"
 
 
 def parse_inputs(text: str) -> dict[str, Any]:

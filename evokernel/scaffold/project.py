@@ -263,8 +263,7 @@ def _cost(subject: UserOperation, layout: Layout, analysis: OperationAnalysis) -
 
 
 def _remarks(subject: UserOperation, plans: Mapping[str, WorkloadDraft]) -> list[str]:
-    cut = [device for device, plan in plans.items() if plan.cut]
-    made = [f"{' and '.join(cut)} workloads are smaller than your sizes, which would take long"] * bool(cut)
+    made = [_cut(device, plan) for device, plan in plans.items() if plan.cut]
     if subject.in_place:
         made.append(f"{subject.name} changes {' and '.join(subject.in_place)} in place, and so do kernels")
     if subject.zeros:
@@ -272,6 +271,14 @@ def _remarks(subject: UserOperation, plans: Mapping[str, WorkloadDraft]) -> list
     if subject.construct and subject.target.training and subject.kept:
         made.append(f"{subject.name} is in training mode; each call starts with its buffers as the file makes them")
     return made
+
+
+def _cut(device: str, plan: WorkloadDraft) -> str:
+    own, measured = (["x".join(map(str, dims.values())) for dims in each] for each in (plan.cut, plan.search))
+    return (
+        f"your {'size' if len(own) == 1 else 'sizes'} {', '.join(own)} would take long on {device}, where only "
+        f"{', '.join(measured)} are measured: put {'it' if len(own) == 1 else 'them'} into the task file to change that"
+    )
 
 
 def _restricted(task: Task) -> tuple[str, ...]:

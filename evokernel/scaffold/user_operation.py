@@ -13,7 +13,7 @@ from torch.func import functional_call
 
 from evokernel.errors import TaskError
 from evokernel.evaluate.numerics.arrays import torch_dtype
-from evokernel.scaffold.example_text import parse_inputs, parse_tensor
+from evokernel.scaffold.example_text import inputs_line, parse_inputs, parse_tensor
 from evokernel.scaffold.user_file import load_source
 from evokernel.task import DTYPES
 
@@ -228,9 +228,6 @@ def _example(
     if odd:
         raise TaskError(f"{name} takes {', '.join(odd)}; wrap it in a function that names each argument")
     given = parse_inputs(text)
-    unknown = given.keys() - parameters.keys()
-    if unknown:
-        raise TaskError(f"--inputs names {sorted(unknown)}, but {name} takes: {', '.join(parameters)}")
     listed = _listed(source, parameters, name, given=given_inputs)
     values: dict[str, Any] = {}
     missing = []
@@ -240,8 +237,12 @@ def _example(
             missing.append(key)
         else:
             values[key] = found
+    unknown = [key for key in given if key not in parameters]
+    example = inputs_line(text, missing, list(parameters))
+    if unknown:
+        line = f'; pass --inputs "{example}"' if example else ""
+        raise TaskError(f"--inputs names {', '.join(unknown)}, but {name} takes: {', '.join(parameters)}{line}")
     if missing:
-        example = ", ".join(f"{key}: 1024x1024" for key in missing)
         advice = (
             f'pass --inputs "{example}" with the shapes you use, or define get_inputs() in the file that returns them '
             "as a list"

@@ -86,8 +86,8 @@ class WorkloadDraft:
     """Dimensions of each."""
     probe: Mapping[str, tuple[int, int]]
     """Lowest and highest value by dimension."""
-    cut: bool
-    """True where one of the user's own sizes was too large."""
+    cut: tuple[Dims, ...]
+    """The user's own sizes that were too large."""
     dtype: str = ""
     """Replaces that of the signature's floating-point tensors; empty to keep it."""
 
@@ -124,7 +124,8 @@ def plan_workloads(
     ]
     high = _probe_high(layout, cost, limits)
     probe = {name: (least, max(least, min(high, 2 * value + 1) | 1)) for name, value in base.items()}
-    return WorkloadDraft(tuple(search), weights, tuple(holdout) or (base,), probe, cut=kept != list(own))
+    cut = tuple(dims for dims, made in zip(own, kept, strict=True) if dims != made)
+    return WorkloadDraft(tuple(search), weights, tuple(holdout) or (base,), probe, cut)
 
 
 def dims_of(layout: Layout, shapes: Mapping[str, Sequence[int]]) -> Dims:

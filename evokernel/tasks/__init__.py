@@ -21,8 +21,8 @@ def builtin_tasks() -> tuple[str, ...]:
     return tuple(sorted(path.parent.name for path in _HERE.glob("*/task.py")))
 
 
-def task_path(spec: str) -> Path:
-    """Return the file of a task given by built-in name or by path.
+def task_path(spec: str, *, folder: Path = Path()) -> Path:
+    """Return the file of a task given by built-in name or by path; one in the folder may be what was meant.
 
     Raises:
         TaskError: there is neither such a name nor such a file.
@@ -37,8 +37,9 @@ def task_path(spec: str) -> Path:
         hint = f"; did you mean {str(path.with_name(near[0]))!r}?" if near else ""
         raise TaskError(f"there is no task file {spec!r}{hint}")
     known = ", ".join(builtin_tasks())
-    near = get_close_matches(spec, builtin_tasks(), n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    own = {path.name.removesuffix("_task.py"): path.name for path in folder.glob("*_task.py")}
+    near = get_close_matches(spec, [*own, *builtin_tasks()], n=1)
+    hint = f"; did you mean {own.get(near[0], near[0])!r}?" if near else ""
     raise TaskError(f"unknown task {spec!r}: expected a built-in task ({known}) or the path of a task file (.py){hint}")
 
 

@@ -154,6 +154,12 @@ def test_runs_of_several_tasks_are_refused(project: Path, call: Call) -> None:
     assert "a of gemm, b of softmax" in result.stderr
 
 
+def test_a_task_file_that_was_copied_is_the_same_task(project: Path, call: Call) -> None:
+    for name in ("a", "b"):
+        make(f"{name}.db", 3.0, identity={"task": f"/{name}/gemm_task.py"})
+    assert call("compare", "a.db", "b.db").exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("identity", "said"),
     [

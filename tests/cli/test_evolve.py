@@ -138,6 +138,8 @@ def test_a_store_in_use_is_a_message(ids: dict[str, str], project: Path, call: C
 
 def test_budget_option() -> None:
     assert budget_override("evaluations=200,hours=1") == "{evaluations: 200, hours: 1}"
+    assert budget_override("hours=90min, calls=3") == "{hours: 1.5, calls: 3}"
+    assert [budget_override(f"hours={each}") for each in ("1h", "36 s")] == ["{hours: 1}", "{hours: 0.01}"]
     for wrong in ("200", "evaluations=", "=3", "evaluations=1,,hours=2"):
         with pytest.raises(ConfigError, match="expected name=number"):
             budget_override(wrong)
@@ -147,7 +149,23 @@ def test_a_wrong_budget_is_a_message(project: Path, call: Call) -> None:
     (project / "c.yaml").write_text(CONFIG.format(task="gemm"))
     result = call("evolve", "c.yaml", "--budget", "evalutions=5")
     assert result.exit_code == 2
-    assert "budget.evalutions: unknown key" in result.stderr
+    assert "--budget: budget.evalutions: unknown key" in result.stderr
+    assert "--budget: budget.hours: Input should be" in call("evolve", "c.yaml", "--budget", "hours=one").stderr
+
+
+def test_a_python_file_in_place_of_a_config_is_told(project: Path, call: Call) -> None:
+    (project / "my_op.py").write_text("def f(x): return x\n")
+    assert "`evokernel init my_op.py` writes one" in call("evolve", "my_op.py").stderr
+    (project / "f.yaml").write_text("# Evolve `f` of my_op.py. Runs as it is\n" + CONFIG.format(task="f_task.py"))
+    for name in ("my_op.py", "f_task.py"):
+        assert f"{name} is Python, and no config: name the one for it, f.yaml" in call("evolve", name).stderr
+
+
+def test_the_nearest_name_is_suggested(project: Path, call: Call) -> None:
+    (project / "f_norm_task.py").write_text("")
+    (project / "f_norm.yaml").write_text(CONFIG.format(task="f_norm"))
+    assert "did you mean 'f_norm.yaml'?" in call("evolve", "fnorm.yaml").stderr
+    assert "did you mean 'f_norm_task.py'?" in call("evolve", "f_norm.yaml").stderr
 
 
 def test_a_search_that_is_refused_leaves_the_old_store_in_its_place_and_makes_no_new_one(

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,9 @@ from click.testing import CliRunner
 from evokernel.cli import main
 from evokernel.cli.group import SECTIONS
 from tests.cli.conftest import Call
-from tests.support.stores import fill_store
+from tests.support.stores import StoreBuilder, fill_store
+
+ROOT = Path(__file__).parents[2]
 
 HEAVY = {"torch", "numpy", "networkx", "pydantic", "yaml", "zstandard", "deap", "litellm"}
 HELP = "from evokernel.cli import main; main(['--help'], prog_name='evokernel')"
@@ -60,7 +63,8 @@ def test_our_errors_are_one_message_and_exit_code_2(project: object, call: Call)
     result = call("best")
     assert result.exit_code == 2
     assert result.stderr == (
-        "Error: there is no store under runs/; name one, or start a search with `evokernel evolve CONFIG`\n"
+        "Error: there is no store under runs/; "
+        "name one or its config, or start a search with `evokernel evolve CONFIG`\n"
     )
     assert result.stdout == ""
 
@@ -104,6 +108,20 @@ def test_the_shell_completes_tasks_ids_operators_and_stores(project: Path, call:
     assert "refine" in completed("evokernel", "ask", "--operator", "ref")
     assert "runs/gemm.db" in completed("evokernel", "best", "runs/g")
     assert completed("evokernel", "show", "--store", "runs/nothing.db", "a").strip() == ""
+
+
+def test_a_reader_that_goes_away_ends_a_command_quietly(project: Path) -> None:
+    with StoreBuilder(project / "runs" / "long.db") as builder:
+        first = builder.seed(source="// seed\n")
+        second = builder.add("// a line\n" * 20_000, speedup=2.0, parents=(first,))
+    command = [sys.executable, "-m", "evokernel", "diff", "runs/long.db", first, second]
+    with subprocess.Popen(
+        command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (128 + signal.SIGPIPE, b"")
 
 
 @pytest.mark.parametrize("command", [("best",), ("verify",), ("lineage",), ("diff", "seed", "best")])

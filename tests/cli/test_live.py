@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from evokernel.cli.display.curve import drawn
-from evokernel.cli.display.live import LiveView, PlainView, make_view
+from evokernel.cli.display.live import JudgedLine, LiveView, PlainView, make_view
 from evokernel.cli.display.panel import PanelState, panel
 from evokernel.cli.display.rates import SessionRates
 from evokernel.cli.display.screen import Screen, wrapped
@@ -177,6 +177,35 @@ def test_plain_lines() -> None:
     assert last.endswith(", finishing, and measuring the best anew")
     assert "left" not in last
     assert "/min" not in last
+
+
+def test_a_new_best_below_the_last_one_says_why() -> None:
+    target = console(width=200)
+    view = PlainView(target, title="t", clock=lambda: 0.0)
+    for value, low in ((0.81, 0.72), (0.76, 0.74), (0.78, 0.77), (0.77, 0.70)):
+        change = replace(leader("why"), fitness=Fitness(math.log(low), math.log(value)))
+        view.hear(JudgedLine(True, change))
+    said = [line.partition("(")[2].partition(")")[0] for line in output(target).splitlines()]
+    assert said == [
+        "at least 0.72x, worker mode",
+        "at least 0.74x, worker mode; surer than 0.81x",
+        "at least 0.77x, worker mode",
+        "at least 0.70x, worker mode; 0.78x did not hold when measured longer",
+    ]
+
+
+def test_a_search_that_is_told_to_stop_foretells_no_end() -> None:
+    now = [0.0]
+    target = console(width=200)
+    view = PlainView(target, title="t", clock=lambda: now[0])
+    for left in (0.9, 0.8, 0.7):
+        now[0] += 20.0
+        view.hear(judged(make_proposal(), improved=False))
+        view.tick(snapshot(remaining=left, stopping=left == 0.7))
+    lines = output(target).splitlines()
+    assert "left" in lines[-2]
+    assert "left" not in lines[-1]
+    assert lines[-1].endswith("stopping: finishing what is in flight")
 
 
 def test_plain_lines_end_when_the_terminal_goes() -> None:

@@ -112,6 +112,22 @@ def test_show_by_prefix(ids: dict[str, str], call: Call) -> None:
     assert "// wrong" in text
 
 
+def test_show_lists_the_fastest(ids: dict[str, str], call: Call) -> None:
+    lines = call("show", "runs/gemm.db", "--top", 2).output.splitlines()
+    assert [line.split()[:2] for line in lines[-2:]] == [[ids["best"], "6.00x"], [ids["tiled"], "1.00x"]]
+    assert "4.90x" in lines[-2]
+    assert [each["candidate"] for each in json.loads(call("show", "--top", 9, "--json").output)][-1] == ids["seed"]
+    assert call("show", "best", "--top", 2).exit_code == 2
+
+
+def test_an_id_that_is_missing_or_wrong_is_answered_with_some(ids: dict[str, str], call: Call) -> None:
+    missing = call("diff", "runs/gemm.db", "seed").stderr
+    assert "Missing argument 'B': an id, `best` or `seed`; `evokernel show runs/gemm.db --top 20`" in missing
+    for wrong in ("0" * 16, "zzz"):
+        said = call("diff", "runs/gemm.db", "seed", wrong).stderr
+        assert all(each in said for each in ids.values()), said
+
+
 def test_show_source_alone_is_exact(ids: dict[str, str], call: Call) -> None:
     assert call("show", "seed", "--source").output == "// seed\nvoid run() {}\n"
 
@@ -187,6 +203,34 @@ def test_a_config_names_its_store(ids: dict[str, str], call: Call, project: Path
     text = "task: gemm\nstore: runs/gemm.db\nbudget: {evaluations: 1}\nislands: [{name: one, operators: {tune: 1}}]\n"
     (project / "mine.yaml").write_text(text)
     assert json.loads(call("best", "mine.yaml", "--json").output)["candidate"] == ids["best"]
+
+
+PLAIN = "task: gemm\nbudget: {evaluations: 1}\nislands: [{name: one, operators: {tune: 1}}]\n"
+
+
+def test_the_store_of_a_config_lies_beside_it_wherever_a_command_runs(
+    project: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [fill_store(project / folder / "runs" / "x.db") for folder in "ab"]
+    for folder in "ab":
+        (project / folder / "x.yaml").write_text(PLAIN)
+    monkeypatch.chdir(project / "a")
+    shown = json.loads(call("status", "../b/x.yaml", "--json").output)
+    assert (shown["store"], shown["best"]["candidate"]) == ("../b/runs/x.db", made[1]["best"])
+    monkeypatch.chdir(project)
+    assert call("compare", "a/x.yaml", "b/x.yaml").exit_code == 0
+
+
+@pytest.mark.parametrize("task", ["gemm", "softmax"])
+def test_a_store_under_the_working_folder_is_found_if_it_is_of_the_config(
+    ids: dict[str, str], call: Call, project: Path, task: str
+) -> None:
+    with Store.open(project / "runs" / "gemm.db", write=True) as store:
+        store.set_meta("config", PLAIN.replace("gemm", task))
+    (project / "a").mkdir()
+    (project / "a" / "gemm.yaml").write_text(PLAIN)
+    found = call("best", "a/gemm.yaml")
+    assert ("the store is runs/gemm.db" in found.stderr) is (found.exit_code == 0) is (task == "gemm")
 
 
 FREE_MODEL = "model: m, price: {prompt_usd_per_mtok: 0, completion_usd_per_mtok: 0}"

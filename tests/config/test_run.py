@@ -112,7 +112,15 @@ def test_paths_are_relative_to_the_config(path: Path) -> None:
     config = load_config(path)
     assert config.task == str(path.parent / "my_task.py")
     assert config.seed_sources == (str(path.parent / "a.cpp"),)
-    assert config.store == "runs/plain.db"
+
+
+def test_a_store_without_a_name_lies_beside_its_config(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_config(path).store == str(path.parent / "runs" / "plain.db")
+    monkeypatch.chdir(path.parent)
+    assert load_config(Path("plain.yaml")).store == "runs/plain.db"
+    Path("plain.db").touch()  # that of a call in Python
+    assert load_config(path).store == str(path.with_suffix(".db"))
+    assert load_config(CONFIGS[0]).store == f"runs/{CONFIGS[0].stem}.db"  # nothing is written where evokernel lies
 
 
 def _raw(**changes: object) -> dict[str, object]:

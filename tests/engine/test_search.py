@@ -1,6 +1,8 @@
 """The loop on a real store: budgets, resuming, replay, reuse, final measurements, the inbox, and our own faults."""
 
 import asyncio
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,14 @@ def test_a_view_knows_when_only_the_winner_is_measured(path: Path) -> None:
         search = toy_search(store, config, InstantEvaluator(fails=look))
         asyncio.run(search.run())
     assert seen == {(False, False), (True, True)}
+
+
+def test_a_view_knows_what_earlier_sessions_judged_before_the_search_has_read_it(path: Path) -> None:
+    run(path, InstantEvaluator(), budget={"evaluations": 12})
+    with Store.open(path, write=True) as store:
+        search = toy_search(store, toy_config(budget={"evaluations": 24}), InstantEvaluator())
+        shown = SnapshotTaker(search, store).snapshot()
+    assert (search.account.results, shown.results, shown.remaining) == (0, 12, 0.5)
 
 
 def test_replaying_the_store_gives_the_state_of_the_live_run(path: Path) -> None:
@@ -253,6 +263,21 @@ def test_a_seed_that_is_beaten_is_measured_in_one_process_to_compare_with(path: 
     run(path, evaluator, budget={"evaluations": 20})
     finals = [request for request in evaluator.asked if request.budget is Fidelity.FINAL]
     assert [(request.candidate.source == TOY, request.processes) for request in finals] == [(False, 0), (True, 1)]
+
+
+def test_a_final_measurement_says_how_long_it_takes_and_how_far_it_is(path: Path) -> None:
+    class Timed(InstantEvaluator):
+        async def evaluate(self, request: EvaluationRequest) -> Evaluation:
+            if request.after_process is not None and not request.processes:
+                request.after_process(1, 3)
+            return replace(await super().evaluate(request), metrics={"check_s": 0.5, "time_s": 2.0})
+
+    heard = Heard()
+    run(path, Timed(), heard, budget={"evaluations": 20})
+    said = "\n".join(heard.notes)
+    assert re.search(r"anew in 3 fresh processes, and on held-out workloads: about (18|46) s\n", said)
+    assert "measured in 1 of 3 fresh processes; about 0 s are left" in said
+    assert re.search(r"the seed \w+, to compare with, anew in 1 fresh process, and on held-out workloads: about ", said)
 
 
 def test_a_fault_in_a_final_measurement_leaves_the_next_contender_a_chance(path: Path) -> None:

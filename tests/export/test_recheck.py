@@ -36,6 +36,10 @@ def test_exports_are_judged_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert row["then"]["value"] == facts["final"]["evaluations"][-1]["speedup"]["value"] != row["now"]["value"]
     assert [change.partition(" -> ")[0] for change in row["changes"]] == ["evokernel 0.0.1"]
 
+    other = call("recheck", "taken", "--task", "softmax")
+    assert other.exit_code == 2, other.output
+    assert "softmax is another task than that of the export" in " ".join(other.output.split())
+
     assert facts["hidden_checks"] == []
     # As a run adds them. Only this one sees what is spoilt: no hidden shape that is drawn has all three sizes.
     checks = [{"sizes": {"M": 5, "N": 7, "K": 29}}]

@@ -73,7 +73,7 @@ def test_its_text_stands_alone(function: Callable[..., Any], tmp_path: Path) -> 
         (reads, "STATE is a dict, which cannot be written down: pass it as an argument, or put it into a .py file"),
         (made(torch.ones(3)), "gain is a Tensor, which cannot be written down"),
         (eval("lambda x: x"), "expected a function or a class with a name of its own, got a function"),
-        (torch.nn.Linear(2, 2), "got a Linear; define one with `def`, or run `evokernel init`"),
+        ([doubled], "got a list; define one with `def`, or run `evokernel init`"),
         (torch.softmax, "softmax is a builtin_function_or_method"),
     ],
 )
@@ -126,6 +126,37 @@ def test_the_same_function_has_one_project(tmp_path: Path, monkeypatch: pytest.M
     assert {file: file.stat().st_mtime_ns for file in runs.rglob("*")} == written
     with evokernel.Judge(squares.squared, torch.ones(64, 32), device="cpu", folder=runs, evaluation=QUICK) as judge:
         assert judge(Path(spec).with_name("squared.cpp").read_text()).ok
+
+
+class Scaling(torch.nn.Module):  # type: ignore[misc]
+    def __init__(self, size: int = 32) -> None:
+        super().__init__()
+        self.gain = torch.nn.Parameter(torch.rand(size))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.gain
+
+
+@pytest.mark.parametrize(
+    ("module", "why"),
+    [
+        (Scaling(16), "Scaling() makes another one"),
+        (Scaling().eval(), "Scaling() makes another one"),
+        (Scaling().half(), "Scaling() makes another one"),
+        (torch.nn.Linear(3, 4), "Linear() raises TypeError"),
+    ],
+)
+def test_a_module_that_cannot_be_made_again_says_what_to_pass(tmp_path: Path, module: Any, why: str) -> None:
+    with pytest.raises(TaskError, match="pass a class in place of the module") as caught:
+        function_project(module, (torch.ones(3),), folder=tmp_path)
+    assert why in str(caught.value)
+    assert f"class Mine({type(module).__name__})" in str(caught.value)
+
+
+@pytest.mark.slow
+def test_a_module_is_as_good_as_its_class(tmp_path: Path) -> None:
+    given = (torch.ones(64, 32),)
+    assert function_project(Scaling(), given, folder=tmp_path) == function_project(Scaling, given, folder=tmp_path)
 
 
 @pytest.mark.slow

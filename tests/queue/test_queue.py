@@ -14,10 +14,12 @@ from archive.store import Store
 from benchmarks.queue_month import Month
 from evokernel.cli.queue import next_moment
 from evokernel.queue.file import KEPT_NIGHTS, QueueFile
-from evokernel.queue.records import EntryState, SharedBudget
+from evokernel.queue.records import EntryState, SharedBudget, SliceLimits, StoreFacts
 from evokernel.queue.service import slurm_script, systemd_unit
+from evokernel.queue.session import identity_of
 from tests.cli.conftest import Call
 from tests.support.serving import wait_until
+from tests.support.stores import fill_store
 
 ROOT = Path(__file__).parents[2]
 TOY = Path(__file__).parent / "toy_queue.py"
@@ -87,6 +89,36 @@ def test_the_end_of_a_night_is_told_where_no_session_could(project: Path, call: 
     (told,) = (json.loads(line) for line in (project / "told.jsonl").read_text().splitlines())
     assert (told["event"], told["text"], told["task"]) == ("end", "the time of its night is used", "gemm")
     assert told["store"] == str(project / "runs" / "one.db")
+
+
+def test_a_slice_whose_process_is_gone_is_told(project: Path, configs: list[str], call: Call) -> None:
+    call("queue", "add", "one.yaml", "--hours", "6")
+    with QueueFile.open(project / "runs" / "queue.sqlite") as queue:
+        number = queue.begin_slice(1, SliceLimits(60.0), StoreFacts(), at=0.0)
+        queue.beat(number, 1.0, process=identity_of(os.getpid()))
+        lock = project / "runs" / "queue.sqlite.lock"
+        lock.write_text(f"{os.getpid()}\n")
+        assert "in a slice" in call("queue", "list").stdout
+        lock.write_text("0\n")
+        assert "ending" in call("queue", "list").stdout
+        with subprocess.Popen(["sleep", "60"]) as process:
+            queue.beat(number, 1.0, process=identity_of(process.pid))
+            process.kill()
+    listed = " ".join(call("queue", "list").stdout.split())
+    assert "in a slice" not in listed
+    assert "its slice was cut short" in listed
+
+
+def test_a_night_too_short_to_measure_anew_says_so(project: Path, configs: list[str], call: Call) -> None:
+    added = call("queue", "add", *configs, "--hours", "0.05")
+    assert "1 min 30 s for each is short" in added.stderr
+    assert "short" not in call("queue", "add", "one.yaml", "--hours", "6", "--queue", "other").stderr
+    fill_store(project / "runs" / "one.db", crowned=False)
+    with QueueFile.open(project / "runs" / "queue.sqlite") as queue:
+        queue.end_night(1, "the time of its night is used")
+    listed = " ".join(call("queue", "list").stdout.split())
+    assert "in the search" in listed
+    assert "best kernels that were not measured anew" in listed
 
 
 def test_the_next_seven_o_clock() -> None:

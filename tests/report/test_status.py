@@ -9,6 +9,7 @@ from evokernel.errors import StoreError
 from evokernel.records.candidate import Usage
 from evokernel.records.evaluation import Mode
 from evokernel.report.lineage import portrait, story
+from evokernel.report.recent import recent_events
 from evokernel.report.status import RunState, read_status
 from tests.support.stores import StoreBuilder, fill_store
 
@@ -54,6 +55,17 @@ def test_what_an_ended_run_has_not_judged_is_left_and_not_in_flight(tmp_path: Pa
         builder.store.session_start()
         resumed = read_status(builder.store)
     assert [(each.in_flight, each.left) for each in (running, ended, resumed)] == [(1, 0), (0, 1), (1, 0)]
+
+
+def test_a_kernel_whose_step_was_cut_short_leads_in_every_line(tmp_path: Path) -> None:
+    with StoreBuilder(tmp_path / "a.db") as builder:
+        builder.seed()
+        fast = builder.propose("// fast\n").candidate
+        builder.store.add_evaluation(builder.evaluation(fast, speedup=3.0))
+        builder.store.session_end("stopped by SIGTERM")
+        status, recent = read_status(builder.store), recent_events(builder.store, 0.0)
+    assert (status.left, status.best.candidate.id) == (1, fast.id)
+    assert status.improvements[-1].candidate == recent.now.candidate == recent.changes[-1].candidate == fast.id
 
 
 def test_state_of_a_run(tmp_path: Path) -> None:

@@ -219,8 +219,9 @@ def test_inputs_keep_their_layout(operations: Path, tmp_path: Path) -> None:
 
 
 def test_own_sizes_come_first(operations: Path, tmp_path: Path) -> None:
-    settings = ProjectSettings(devices=("cpu",), shapes=("x: 30x50", "x: 60x20"))
+    settings = ProjectSettings(devices=("cpu",), shapes=("x: 30x50", "x: 60x20", "x: 9000x2000"))
     project = init_project(operations, name="softmax", inputs="x: 16x48", out=tmp_path / "out", settings=settings)
+    assert "your size 9000x2000 would take long on cpu, where only 16x48, 30x50, 60x20, 2250x" in project.remarks[0]
     assert list(project.task.workloads) == ["cpu"]
     found = [tuple(each.dims.values()) for each in project.task.workloads["cpu"].search]
     assert found[:3] == [(16, 48), (30, 50), (60, 20)]

@@ -1,5 +1,6 @@
 """What `init` says where a file leaves something open."""
 
+import re
 from math import prod
 from pathlib import Path
 
@@ -44,8 +45,16 @@ def test_unclear_files(tmp_path: Path, text: str, message: str) -> None:
 def test_unknown_names(operations: Path) -> None:
     with pytest.raises(TaskError, match="no function or module 'nothing'"):
         find_subject(operations, name="nothing")
-    with pytest.raises(TaskError, match=r"names \['z'\]"):
+    with pytest.raises(TaskError, match=r"names z, but softmax takes: x.*; pass --inputs \"x: 1024x1024\""):
         find_subject(operations, name="softmax", inputs="z: 3x3")
+
+
+def test_all_inputs_are_named_at_once_with_what_is_known(tmp_path: Path) -> None:
+    path = tmp_path / "route.py"
+    path.write_text("def route(logits, bias, expert_of, mask, k=2): return logits\n", encoding="utf-8")
+    line = "logits: 1024x1024, bias: 64, expert_of: int64[1024] < 1024, mask: bool[1024x1024], k: 4"
+    with pytest.raises(TaskError, match=re.escape(f'an example of logits, expert_of, mask: pass --inputs "{line}"')):
+        find_subject(path, inputs="k: 4, bias: 64")
 
 
 @pytest.mark.parametrize("text", ["x", "x 3x3", "x: 3x", "x: 0x3", "3: 3x3", "x: i32[4] < 0"])

@@ -63,7 +63,8 @@ class SessionInfo:
 
     def left_s(self, snapshot: Snapshot) -> float | None:
         """Return how long the budget will last, in s; None where that is unknown, or nothing is searched."""
-        return None if snapshot.halted or snapshot.finishing else self.pace.left_s(self.clock(), snapshot.remaining)
+        ends = snapshot.halted or snapshot.finishing or snapshot.stopping
+        return None if ends else self.pace.left_s(self.clock(), snapshot.remaining)
 
     def rate(self) -> float:
         """Return results per second over the last minute."""
@@ -135,6 +136,7 @@ class PlainView:
         self._session = SessionInfo(clock, clock())
         self._began = self._last_progress = clock()
         self._shown: Snapshot | None = None
+        self._led: LeaderChange | None = None
         self.gone = False
 
     def hear(self, event: Event | JudgedLine) -> None:
@@ -147,11 +149,20 @@ class PlainView:
             self._session.take(event)
             if event.improvement is not None and not event.old:
                 self._improvement(event.improvement)
+            self._led = event.improvement or self._led
 
     def _improvement(self, found: LeaderChange) -> None:
         why = one_line(reason(found.operator, found.rationale), width=_WHY)
-        speedup = f"{times(found.speedup)} (at least {times(found.low)}, {found.mode} mode)"
+        speedup = f"{times(found.speedup)} (at least {times(found.low)}, {found.mode} mode{self._after(found)})"
         self._line(f"new best {speedup}  {found.candidate[:8]}  {found.operator}: {why}", style=STRONG)
+
+    def _after(self, found: LeaderChange) -> str:
+        """Say why it leads, where the leader before had a higher number: the low end decides."""
+        led = self._led
+        if led is None or led.speedup <= found.speedup:
+            return ""
+        before = times(led.speedup)
+        return f"; surer than {before}" if led.low < found.low else f"; {before} did not hold when measured longer"
 
     def tick(self, snapshot: Snapshot) -> None:
         """Print a line of progress, at most one in ten seconds; for a followed store also at the first tick.
@@ -172,8 +183,8 @@ class PlainView:
     def _progress(self, snapshot: Snapshot) -> Iterator[str]:
         yield f"{snapshot.progress.evaluations} judged"
         yield f"{snapshot.correct / snapshot.results:.0%} right"
-        used = snapshot.remaining == 0
-        ends = (used or snapshot.finishing) and not snapshot.halted
+        used = snapshot.remaining == 0 and not snapshot.stopping
+        ends = (used or snapshot.finishing) and not snapshot.halted and not snapshot.stopping
         yield rate(self._session.rate()) if not snapshot.halted and not ends else ""
         yield f"best {times(snapshot.over_seed)} seed" if snapshot.over_seed is not None else ""
         for name, value in snapshot.baselines.items():
@@ -181,6 +192,7 @@ class PlainView:
         left = self._session.left_s(snapshot)
         yield f"about {duration(left)} left" if left is not None else ""
         yield f"{'budget used: ' if used else ''}finishing, and measuring the best anew" if ends else ""
+        yield "stopping: finishing what is in flight" if snapshot.stopping else ""
         yield snapshot.halted
 
     def __enter__(self) -> Self:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from archive.account import RunAccount
-from archive.follower import LeadingEvaluation
+from archive.follower import LeadingEvaluation, read_account
 from archive.host_activity import read_host_activity
 from archive.queries import in_flight
 from archive.store import Store
@@ -54,6 +54,8 @@ class Snapshot:
     """Number of proposals that wait for a result; where `halted`, those left to the next session."""
     finishing: bool = False
     """True where the searching process only measures anew; False for a followed store."""
+    stopping: bool = False
+    """True where the searching process was told to stop; False for a followed store."""
     best: str = ""
     """Id of the best kernel; empty without one."""
     mode: str = ""
@@ -92,12 +94,15 @@ class SnapshotTaker:
         self._engine = engine
         self._store = store
         self._leading = LeadingEvaluation(store)
+        self._before = read_account(store)
+        """The account as earlier sessions left it, until the engine has its own."""
 
     def snapshot(self) -> Snapshot:
         """Return a snapshot of the run."""
-        account = self._engine.state.account
-        taken = snapshot_of(account, self._store, self._leading, stopper=self._engine.stopper)
-        return replace(taken, finishing=self._engine.finishing)
+        account, engine = self._engine.state.account, self._engine
+        account = account if account.results else self._before
+        taken = snapshot_of(account, self._store, self._leading, stopper=engine.stopper)
+        return replace(taken, finishing=engine.finishing, stopping=bool(engine.stop_asked))
 
 
 def snapshot_of(account: RunAccount, store: Store, leading: LeadingEvaluation, *, stopper: Stopper | None) -> Snapshot:

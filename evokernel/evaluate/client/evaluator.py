@@ -203,6 +203,8 @@ class LocalEvaluator:
                 if isinstance(each, PhaseVerdict) and each.status is not Status.OK:
                     return each
             outcomes += [task.result() for task in started]
+            if request.after_process is not None and len(outcomes) < rounds:
+                request.after_process(len(outcomes), rounds)
         return await self._at_further_dtypes(request, pool_finals(outcomes))
 
     async def _at_further_dtypes(self, request: EvaluationRequest, outcome: PhaseVerdict) -> PhaseVerdict:

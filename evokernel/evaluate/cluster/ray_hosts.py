@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 from evokernel.config.run import EvaluationConfig
@@ -335,7 +336,8 @@ class RayEvaluator:
         Raises:
             HarnessError: it was lost on three hosts, or a host failed by itself.
         """
-        found: Evaluation = await self._ask("evaluate", request, subject=request.candidate.id)
+        sent = replace(request, after_process=None)  # it stays in this process
+        found: Evaluation = await self._ask("evaluate", sent, subject=request.candidate.id)
         return found
 
     async def admit(self, check: HiddenCheck) -> str:

@@ -190,7 +190,8 @@ class _Maker:
         except _TookTooLong:
             told = _answered(self._folder / "interpreter_process.json")
             if told.get("sizes") and not told["wrong"]:
-                return f"{NOT_COMPARED} at all sizes: Triton's interpreter says they are right at {told['sizes']} of 3."
+                sizes = f"at {told['sizes']} of 3 sizes Triton's interpreter finds them right"
+                return f"{NOT_COMPARED} at every size: {sizes}, and it took too long for the rest."
             if not told.get("wrong"):
                 return f"{NOT_COMPARED}: Triton's interpreter took too long."
         if "failed" in told:

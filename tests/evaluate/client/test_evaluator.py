@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -228,9 +229,16 @@ def test_on_one_gpu_one_process_comes_after_the_other_and_none_beside_the_search
         alive.append(len(judge.bench.alive))
         return None
 
+    ended: list[tuple[int, int]] = []
+
+    async def story(evaluator: LocalEvaluator) -> list[Evaluation]:
+        asked = replace(request("a", Fidelity.FINAL), after_process=lambda *each: ended.append(each))
+        return [await evaluator.evaluate(asked)]
+
     judges = Judges(answer)
-    (found,) = tell(judges, judging("a", budget=Fidelity.FINAL), count=1)
+    (found,) = tell(judges, story, count=1)
     assert found.ok
+    assert ended == [(each, SETTINGS.final_processes) for each in range(1, SETTINGS.final_processes)]
     assert len([judge for judge in judges.started if judge.setup["final"]]) == SETTINGS.final_processes
     assert set(alive) == {1}
 
