@@ -4,7 +4,7 @@ import ast
 import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
@@ -20,7 +20,7 @@ from tests.support.warm_python import NO_GPU, WarmPython
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
 
 RIGHT = "Triton's interpreter gives the reference's results"
-PATIENT = {"timeout_s": 900.0, "compare_s": 900.0}
+PATIENT: dict[str, Any] = {"timeout_s": 900.0, "compare_s": 900.0}
 """Limits that a busy machine keeps, too."""
 COMPILER = ("torch._inductor.compile_fx", "torch._inductor.choices", "torch.export._trace", "sympy.tensor.tensor")
 INTERPRETER = ("evokernel.scaffold.inductor.interpreter_process", "triton")
