@@ -114,7 +114,9 @@ def _mixed(task: Task, array: torch.Tensor, rng: np.random.Generator) -> torch.T
 # ---------------------------------------------------------------------------------------------------- the parent
 
 
-def differences(spec: str, subjects: Sequence[Subject], language: str, *, device: str, seed: int) -> list[str | None]:
+def differences(
+    spec: str, subjects: Sequence[Subject], language: str, *, device: str, seed: int, patience_s: float = _PATIENCE_S
+) -> list[str | None]:
     """Return how each subject differs from right answers, "" where it does not, None where it is no program of its own.
 
     Args:
@@ -123,6 +125,7 @@ def differences(spec: str, subjects: Sequence[Subject], language: str, *, device
         language: theirs.
         device: "cpu" or "cuda".
         seed: of the set.
+        patience_s: after so many seconds a call never ends.
     """
     with tempfile.TemporaryDirectory() as folder:
         programs = _programs(subjects, language, Path(folder))
@@ -137,7 +140,7 @@ def differences(spec: str, subjects: Sequence[Subject], language: str, *, device
             while True:
                 running = {number: programs[number] for number in share if found[number] == ""}
                 given = (spec, device, seed, running, [subject.original for subject in subjects], start)
-                start, ended = _followed(*_child(given), found)
+                start, ended = _followed(*_child(given), found, patience_s)
                 if ended is None:
                     return
                 if ended in originals:  # so it is no standard for its mutants
@@ -160,15 +163,15 @@ def _child(given: tuple[Any, ...]) -> tuple[Any, Connection]:
     return child, mine
 
 
-def _followed(child: Any, pipe: Connection, found: list[str | None]) -> tuple[int, int | None]:
+def _followed(child: Any, pipe: Connection, found: list[str | None], patience_s: float) -> tuple[int, int | None]:
     """Take in what a child finds; return the case and the subject that ended it, None at its regular end."""
     case, at = 0, _DRAWING
     while True:
         try:
-            if not pipe.poll(_PATIENCE_S * (10 if at == _DRAWING else 1)):
+            if not pipe.poll(patience_s * (10 if at == _DRAWING else 1)):
                 child.kill()
                 if at == _DRAWING:
-                    raise SystemExit(f"case {case} was not drawn within {_PATIENCE_S * 10} s")
+                    raise SystemExit(f"case {case} was not drawn within {patience_s * 10} s")
                 found[at] = NEVER_ENDS
                 return case, at
             message = pipe.recv()

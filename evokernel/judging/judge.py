@@ -76,7 +76,7 @@ class Judge:
         with ExitStack() as begun:
             # it imports torch while the task's file does here
             host = begun.enter_context(JudgeHostClient("cpu" if machine.gpu is None else "cuda"))
-            self.spec = task_file(task, example_inputs, folder=Path(folder))
+            self.spec = task_file(task, example_inputs, folder=Path(folder), device=device)
             loaded = load_task(self.spec)
             given = {"language": language, "device": device, "threads": threads, "evaluation": evaluation or {}}
             config = parse_config(_NO_SEARCH | {"task": self.spec} | given, "the settings of this judge")

@@ -15,31 +15,38 @@ PROJECTS = "runs"
 _SHORT = {"float64": "fp64", "float32": "", "float16": "fp16", "bfloat16": "bf16"}
 
 
-def task_file(task: str | Path | Callable[..., Any], example_inputs: Sequence[Any], *, folder: Path) -> str:
+def task_file(
+    task: str | Path | Callable[..., Any], example_inputs: Sequence[Any], *, folder: Path, device: str = "auto"
+) -> str:
     """Return the argument of `load_task` for a task or a function. Raises `TaskError`."""
     if not isinstance(task, str | Path):
-        return str(next(function_project(task, example_inputs, folder=folder).parent.glob("*_task.py")))
+        config = function_project(task, example_inputs, folder=folder, device=device)
+        return str(next(config.parent.glob("*_task.py")))
     if example_inputs:
         raise TaskError(f"example inputs belong to a function; the task {task} brings its own")
     return str(task_path(str(task)))
 
 
-def function_project(function: Callable[..., Any], example_inputs: Sequence[Any], *, folder: Path) -> Path:
+def function_project(
+    function: Callable[..., Any], example_inputs: Sequence[Any], *, folder: Path, device: str = "auto"
+) -> Path:
     """Return the config of a function's project, which is written unless it is there.
 
-    The folder of the project has a name of its own for each text of the function and each kind of its inputs.
+    The folder of the project has a name of its own for each text of the function and each kind of its inputs. For a
+    processor alone it has another one: what a GPU needs, which takes seconds, is left out there.
 
     Args:
         function: a function or a class of modules of PyTorch, or a module that its class makes without arguments.
         example_inputs: tensors and numbers, by position.
         folder: the folder of the project's folder.
+        device: "cpu" where only that is wanted; a project for all devices will do, too, where there is one.
 
     Raises:
         TaskError: the function or its folder cannot be written, or does not make a fit task.
     """
     # these import torch, which a caller with a task file need not wait for
     from evokernel.scaffold.function_text import own_file, standalone_text
-    from evokernel.scaffold.project import init_project
+    from evokernel.scaffold.project import ProjectSettings, init_project
 
     function = _class_of(function)
     name = getattr(function, "__name__", "")
@@ -51,15 +58,17 @@ def function_project(function: Callable[..., Any], example_inputs: Sequence[Any]
     file = own_file(function)
     text = standalone_text(function) if file is None else file.read_text(encoding="utf-8")
     inputs = inputs_text(function, example_inputs)
-    digest = hashlib.sha256(f"{name}\0{inputs}\0{text}".encode()).hexdigest()[:8]
-    place = folder / f"{name}-{digest}"
-    for config in place.glob("*.yaml"):
+    kinds = ("\0cpu", "") if device == "cpu" else ("",)
+    digests = [hashlib.sha256(f"{name}\0{inputs}\0{text}{kind}".encode()).hexdigest()[:8] for kind in kinds]
+    place, *others = (folder / f"{name}-{digest}" for digest in digests)
+    for config in (found for each in (place, *others) for found in each.glob("*.yaml")):
         return config
     make_folder(place)
     if file is None:
         file = place / f"{name}_source.py"
         file.write_text(text, encoding="utf-8")
-    project = init_project(file, name=name, example_inputs=example_inputs, out=place, force=True)
+    settings = ProjectSettings(devices=("cpu",)) if device == "cpu" else ProjectSettings()
+    project = init_project(file, name=name, example_inputs=example_inputs, out=place, force=True, settings=settings)
     config = next(path for path in project.files if path.suffix == ".yaml")
     if project.unfit:
         config.unlink()  # the next call tries again

@@ -57,7 +57,7 @@ def evolve(
         RunMismatch: the store holds another search.
     """
     _refuse_unknown(settings)
-    config = _config_file(what, example_inputs, folder=Path(folder))
+    config = _config_file(what, example_inputs, folder=Path(folder), device=settings.get("device", "auto"))
     budget = {name: value for name, value in (("hours", hours), ("evaluations", evaluations)) if value is not None}
     given = settings | ({"budget": {**settings.get("budget", {}), **budget}} if budget else {})
     overrides = [f"{name}={json.dumps(value)}" for name, value in given.items()]
@@ -82,10 +82,12 @@ def _refuse_unknown(settings: Mapping[str, Any]) -> None:
         raise ConfigError(f"{name}: unknown setting of evolve; {nearest(name, known)}")
 
 
-def _config_file(what: str | Path | Callable[..., Any], example_inputs: tuple[Any, ...], *, folder: Path) -> Path:
+def _config_file(
+    what: str | Path | Callable[..., Any], example_inputs: tuple[Any, ...], *, folder: Path, device: str
+) -> Path:
     if not isinstance(what, str | Path):
         try:
-            return function_project(what, example_inputs, folder=folder)
+            return function_project(what, example_inputs, folder=folder, device=device)
         except TaskError:
             for place in (*folder.glob(f"{getattr(what, '__name__', '')}-*"), folder):
                 with suppress(OSError):  # it holds something: of this project or of others

@@ -81,7 +81,7 @@ CONFIG = """
 task: {task}
 seed: 3
 store: {store}
-budget: {{evaluations: 8}}
+budget: {{evaluations: 4}}
 evaluation: {{quick_ms: 4, precise_ms: 8, final_ms: 10, final_processes: 1, compile_timeout_s: 120}}
 islands:
   - {{name: one, operators: {{rewrite: 1.0}}}}

@@ -8,6 +8,7 @@ import sys
 import tarfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -16,36 +17,57 @@ from archive.chain import sign_all
 from archive.journal import ConfigEntry, ResultEntry
 from archive.queries import judged_again
 from archive.store import Store
+from evokernel.config.run import EvaluationConfig
 from evokernel.evaluate import EVALUATOR_VERSION
+from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.client.evaluations import identify
 from evokernel.evaluate.device.cpu_roofline import device_name
+from evokernel.records.evaluation import EvaluatorIdentity
 from evokernel.report.best import find_best
-from tests.crash_safety.processes import DEADLINE_S, OLD_STORES, evokernel, old_store, refusal, sound_facts
+from tests.crash_safety.processes import DEADLINE_S, OLD_STORES, ROOT, evokernel, old_store, refusal, sound_facts
 from tests.e2e.test_evolve import here
 
 pytestmark = pytest.mark.slow
+SMALL = ROOT / "tests" / "e2e" / "small_task.py"
+SHORT = {"quick_ms": 4.0, "precise_ms": 8.0, "final_ms": 10.0, "final_processes": 1}
 MOVED = {"v2_models": 4, "v3_killed": 8}
 """How many results are in each; test_versions.py goes on with all, without kernels. Below is one of schema 1."""
 
 
-def brought_here(path: Path) -> None:
+def brought_here(path: Path, *, task: str = "") -> None:
     """Write this processor's name into a store in the place of the recorded one: another device is another run.
 
-    Its compiler becomes one that no machine has, since the recorded one may be this machine's own.
+    Its compiler becomes one that no machine has, since the recorded one may be this machine's own. `task`, if any,
+    takes the place of the recorded task: the path of one with the same signature. Clocks are short then.
     """
     with Store.open(path, write=True) as store:
-        identity = json.loads(store.meta("identity") or "")
-        store.set_meta("identity", json.dumps(identity | {"device": device_name(), "environment": "g++ 1.0"}))
+        noted, config = json.loads(store.meta("identity") or ""), yaml.safe_load(store.meta("config") or "")
+        moved = {"device": device_name()}
+        if task:
+            config |= {"task": task, "evaluation": config["evaluation"] | SHORT}
+            store.set_meta("config", yaml.safe_dump(config))
+            moved["task_hash"] = identity_now(config).task_hash
+            noted |= {"task": task, "task_spec": noted["task_spec"] | SHORT}
+        store.set_meta("identity", json.dumps({**noted, **moved, "environment": "g++ 1.0"}))
         for fact in list(store.facts()):
             evaluation = getattr(fact, "evaluation", None)
             if evaluation is not None:
-                key = replace(evaluation.key, device=device_name())
+                key = replace(evaluation.key, **moved)
                 store.database.execute(
-                    "UPDATE evaluations SET device = ?, key_digest = ? WHERE key_digest = ?",
-                    (key.device, key.digest, evaluation.key.digest),
+                    "UPDATE evaluations SET device = ?, task_hash = ?, key_digest = ? WHERE key_digest = ?",
+                    (key.device, key.task_hash, key.digest, evaluation.key.digest),
                 )
         with store.database.transaction():
             sign_all(store.database)  # what is written here by hand is to pass for what a session wrote
         assert store.verify() == []
+
+
+def identity_now(config: dict[str, Any]) -> EvaluatorIdentity:
+    """Return what today's evaluator says of itself for the task and the settings of a config."""
+    hello = {"device": "", "sheet": {}, "sandbox": "", "baseline_us": {}}
+    settings = EvaluationConfig.model_validate(config["evaluation"])
+    language = local_language("cpp", settings)
+    return identify(hello, config["task"], language=language, settings=settings, threads=1, device="cpu")
 
 
 def config_of(path: Path, *, evaluations: int) -> Path:
@@ -67,10 +89,18 @@ def go_on(path: Path, *, evaluations: int) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("name", [*MOVED, "v1_finished", "v1_killed", "v3_finished", "v3_models"])
+def test_the_task_of_an_old_store_is_still_known(name: str, tmp_path: Path) -> None:
+    with Store.open(old_store(name, tmp_path), write=False) as store:
+        config, noted = yaml.safe_load(store.meta("config") or ""), store.identity()
+    now = identity_now(config)
+    assert noted.task_hash in {now.task_hash, *now.earlier_task_hashes}
+
+
 @pytest.mark.parametrize("name", MOVED)
 def test_an_old_store_is_gone_on_with_by_todays_evaluator(name: str, tmp_path: Path) -> None:
     path = old_store(name, tmp_path)
-    brought_here(path)
+    brought_here(path, task=str(SMALL))  # the recorded seed takes seconds for each product of the recorded sizes
     before = sound_facts(path)
     versions = {fact.evaluation.key.evaluator_version for fact in before if isinstance(fact, ResultEntry)}
     said = go_on(path, evaluations=MOVED[name] + 1)
@@ -109,18 +139,19 @@ def test_what_an_earlier_evaluator_judged_is_judged_again_before_it_leads(tmp_pa
         assert {each.candidate.program_hash for each in ranked} <= again.keys()
         edits = {fact.key for fact in store.facts(after=before[-1].seq) if isinstance(fact, ConfigEntry)}
         assert {"task_hash", "environment"} <= edits
-    assert "another state" not in go_on(path, evaluations=13)
+    assert "another state" not in go_on(path, evaluations=10)
 
 
 def test_a_task_whose_text_has_changed_is_refused_with_its_name(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text("from evokernel.tasks.softmax.task import task\n")
+    text = SMALL.read_text().replace("Path(__file__).parents[2]", f"Path({str(ROOT)!r})")
+    (tmp_path / "mine.py").write_text(text)
     config = tmp_path / "mine.yaml"
     config.write_text("task: mine.py\ndevice: cpu\nbudget: {evaluations: 1}\n"
                       "evaluation: {quick_ms: 4, precise_ms: 8, final_ms: 10, final_processes: 1}\n"
                       "islands: [{name: a, operators: {tune: 1}}]\n")  # fmt: skip
     assert evokernel("evolve", config, "--store", "run.db", cwd=tmp_path).returncode == 0
     before = sound_facts(tmp_path / "run.db")
-    (tmp_path / "mine.py").write_text("from evokernel.tasks.softmax.task import task  # and its tolerance was mended\n")
+    (tmp_path / "mine.py").write_text(f"{text}# and its tolerance was mended\n")
     said = refusal("evolve", config, "--store", "run.db", "--budget", "evaluations=3", cwd=tmp_path)
     assert "task_hash (the task's reference, workloads, tolerances or baselines" in said
     assert "--fresh" in said

@@ -49,7 +49,7 @@ def test_committed_outputs(name: str) -> None:
 @pytest.mark.slow
 def test_they_run_on_a_new_store(tmp_path: Path) -> None:
     store = tmp_path / "notebooks.db"
-    evolve = ["evolve", write_config(tmp_path, TASK), "--store", store, "--budget", "evaluations=12"]
+    evolve = ["evolve", write_config(tmp_path, TASK), "--store", store, "--budget", "evaluations=6"]
     for arguments in (["-m", "evokernel", *evolve], ["notebooks/execute.py", store, tmp_path]):
         done = subprocess.run(
             [sys.executable, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, check=False, timeout=3600

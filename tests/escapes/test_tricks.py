@@ -5,6 +5,9 @@ so only where the sandbox names that hole: there it must, so that what is docume
 """
 
 import os
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 import pytest
@@ -25,7 +28,18 @@ def report(request: pytest.FixtureRequest) -> dict[str, Any]:
     level, user = request.param
     if os.geteuid() != 0 and not user:
         pytest.skip("needs root")
-    return judge_at(level, list(TRICKS), user=user)
+    return reports(level)[user].result()
+
+
+@cache
+def reports(level: SandboxLevel) -> Mapping[bool, Future[dict[str, Any]]]:
+    """Return the reports of one level by whether an ordinary user judges: a judge waits half of its time for tricks.
+
+    The two know nothing of each other: all that is counted is of one process, and of names of one place.
+    """
+    users = (False, True) if os.geteuid() == 0 else (True,)
+    with ThreadPoolExecutor() as pool:
+        return {user: pool.submit(judge_at, level, list(TRICKS), user=user) for user in users}
 
 
 def judge_at(level: SandboxLevel, programs: list[str], *, user: bool, threads: int = 1) -> dict[str, Any]:

@@ -125,7 +125,13 @@ def test_the_same_function_has_one_project(tmp_path: Path, monkeypatch: pytest.M
     assert task_file(squares.squared, (torch.zeros(64, 32),), folder=runs) == spec
     assert {file: file.stat().st_mtime_ns for file in runs.rglob("*")} == written
     with evokernel.Judge(squares.squared, torch.ones(64, 32), device="cpu", folder=runs, evaluation=QUICK) as judge:
+        assert judge.spec == spec
         assert judge(Path(spec).with_name("squared.cpp").read_text()).ok
+    config = function_project(squares.squared, (torch.ones(32, 32),), folder=runs, device="cpu")
+    alone = load_task(str(next(config.parent.glob("*_task.py"))))
+    assert alone.workloads.keys() == {"cpu"}
+    assert [path.name for path in config.parent.glob("*.*") if "import triton" in path.read_text()] == []
+    assert function_project(squares.squared, (torch.ones(32, 32),), folder=runs, device="cpu") == config
 
 
 class Scaling(torch.nn.Module):  # type: ignore[misc]

@@ -4,8 +4,10 @@ Triton is given fp32 whatever the task's dtype is. Of CUDA C++ the recorded plan
 and a program made from it does just that, on the task's own dtypes.
 """
 
+import functools
 import re
 import subprocess
+import tempfile
 import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -123,11 +125,25 @@ def _program(source: str, plans: Mapping[str, LaunchPlan], folder: Path) -> Path
         "}\n",
     ]
     program = folder / "kernel"
-    program.with_suffix(".cpp").write_text("".join([f'#include "{_HEADER}"\n', _HELPERS, *texts, *main]))
-    command = ["g++", "-O1", "-w", "-std=c++17", f"{program}.cpp", "-o", str(program)]
+    program.with_suffix(".cpp").write_text("".join([f'#include "{_prelude().name}/prelude.h"\n', *texts, *main]))
+    _compile(f"{program}.cpp", "-o", str(program))
+    return program
+
+
+@functools.cache
+def _prelude() -> "tempfile.TemporaryDirectory[str]":
+    """Compile what all programs begin with, which takes as long as the rest of one; `prelude.h` in the folder."""
+    folder = tempfile.TemporaryDirectory()
+    header = Path(folder.name, "prelude.h")
+    header.write_text(f'#include "{_HEADER}"\n{_HELPERS}')
+    _compile("-x", "c++-header", str(header), "-o", f"{header}.gch")
+    return folder
+
+
+def _compile(*words: str) -> None:
+    command = ["g++", "-O1", "-w", "-std=c++17", *words]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[:2000]
-    return program
 
 
 def _scratch(plans: Mapping[str, LaunchPlan]) -> set[str]:

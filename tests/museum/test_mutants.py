@@ -57,7 +57,7 @@ def test_the_independent_set_tells_mutants_from_their_kernel():
         SUM.replace("++c", "c += 0"),
     ]
     subjects = [Subject(SUM, 0), *(Subject(text, 0) for text in changed)]
-    found = differences(str(TASKS / "sum.py"), subjects, "cpp", device="cpu", seed=0)
+    found = differences(str(TASKS / "sum.py"), subjects, "cpp", device="cpu", seed=0, patience_s=8)
     assert [bool(text) for text in found] == [False, False, True, True, True, False, True]
     assert found[1] is None
     assert found[6] == "never ends"

@@ -14,7 +14,7 @@ from evokernel.languages.gpu.cuda import CudaLanguage
 from evokernel.languages.gpu.triton import TritonLanguage
 from evokernel.protocols import Language
 from evokernel.records.candidate import Candidate, Proposal
-from evokernel.records.evaluation import EvaluationRequest, Fidelity, Status
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity, Status
 from tests.museum.exhibits import CHEATS, Exhibit, read_exhibits
 from tests.museum.on_processor import judge_sources
 from tests.support.fakes import InstantEvaluator, ToyLanguage
@@ -71,20 +71,31 @@ def test_tokens_cannot_tell_them_apart(label: str) -> None:
     assert tokens(FOUND[label].source) == tokens(twin_of(FOUND[label]))
 
 
+IN_CPP = [label for label in CHANGES if label.startswith("cpp/")]
+MENDED = twin_of(FOUND["cpp/line_decides"])
+BROKEN = MENDED.replace("double sum", "double\u00a0sum")
+
+
+@pytest.fixture(scope="module")
+def judged() -> Mapping[str, Evaluation]:
+    """Verdicts of one judge by source."""
+    (task,) = {FOUND[label].task for label in IN_CPP}
+    sources = [BROKEN, *(text for label in IN_CPP for text in (twin_of(FOUND[label]), FOUND[label].source))]
+    return dict(zip(sources, judge_sources(task, sources), strict=True))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("label", [label for label in CHANGES if label.startswith("cpp/")])
-def test_the_judge_tells_them_apart(label: str) -> None:
+@pytest.mark.parametrize("label", IN_CPP)
+def test_the_judge_tells_them_apart(judged: Mapping[str, Evaluation], label: str) -> None:
     cheat = FOUND[label]
-    honest, other = judge_sources(cheat.task, [twin_of(cheat), cheat.source])
+    honest, other = judged[twin_of(cheat)], judged[cheat.source]
     assert honest.status is Status.OK, honest.feedback
     assert cheat.foresees(other.status, other.stage), other.feedback
 
 
 @pytest.mark.slow
-def test_a_broken_text_says_nothing_of_its_mended_one() -> None:
+def test_a_broken_text_says_nothing_of_its_mended_one(judged: Mapping[str, Evaluation]) -> None:
     """A no-break space looks like a blank, and is none to a compiler."""
-    mended = twin_of(FOUND["cpp/line_decides"])
-    broken = mended.replace("double sum", "double\u00a0sum")
-    first, second = judge_sources(FOUND["cpp/line_decides"].task, [broken, mended])
+    first, second = judged[BROKEN], judged[MENDED]
     assert (first.status, second.status) == (Status.COMPILE_ERROR, Status.OK), (first.feedback, second.feedback)
     assert first.key.program_hash != second.key.program_hash

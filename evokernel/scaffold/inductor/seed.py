@@ -14,7 +14,8 @@ from evokernel.config.run import EvaluationConfig
 from evokernel.errors import EvokernelError, LanguageError, TaskError
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.languages.device_limits import DeviceLimits
-from evokernel.languages.toolchain import run_plain
+from evokernel.languages.toolchain import CompilerRunner, run_plain
+from evokernel.protocols import Language
 from evokernel.records.build import BuildFailure, Built
 from evokernel.scaffold.gpu_trial import NO_GPU, NotJudged, judged_here
 from evokernel.task import Task
@@ -49,7 +50,9 @@ _COMPILE_S = 180.0
 """The longest that compiling a program may take, in s: `init` runs beside anything, and asks once."""
 
 
-def inductor_seed(task_spec: str, *, timeout_s: float = 300.0, compare_s: float = 120.0) -> str:
+def inductor_seed(
+    task_spec: str, *, timeout_s: float = 300.0, compare_s: float = 120.0, run: CompilerRunner = run_plain
+) -> str:
     """Return a Triton program for a task, as Inductor writes it, with its values to try as tunables.
 
     It is made in a process of its own, with or without a GPU, and holds for all sizes of the task. It compiles for
@@ -59,6 +62,7 @@ def inductor_seed(task_spec: str, *, timeout_s: float = 300.0, compare_s: float 
         task_spec: a built-in task or the path of a task file.
         timeout_s: the longest that making and checking it may take, in s.
         compare_s: the longest that the comparison in the interpreter may take of that, in s.
+        run: runs the commands of that process, `python -c`.
 
     Raises:
         NoInductorSeed: there is no such program.
@@ -70,7 +74,7 @@ def inductor_seed(task_spec: str, *, timeout_s: float = 300.0, compare_s: float 
     task = load_task(task_spec)
     device_class = "cuda" if "cuda" in task.workloads else next(iter(task.workloads))
     with tempfile.TemporaryDirectory(prefix="evokernel-", ignore_cleanup_errors=True) as name:
-        maker = _Maker(str(task_path(task_spec)), device_class, Path(name), timeout_s, compare_s)
+        maker = _Maker(str(task_path(task_spec)), device_class, Path(name), timeout_s, compare_s, run=run)
         return maker.make(task.on(device_class))
 
 
@@ -112,9 +116,7 @@ def build_for_sm90(
     from evokernel.scaffold.inductor.trace_sizes import check_workloads
 
     try:
-        compiler = local_language(
-            language, (settings or EvaluationConfig(compile_timeout_s=_COMPILE_S)).on("cuda"), device=DeviceLimits()
-        )
+        compiler = _sm90_compiler(language, (settings or EvaluationConfig(compile_timeout_s=_COMPILE_S)).on("cuda"))
     except LanguageError as error:
         raise NoInductorSeed(str(error)) from None
     complaint = compiler.static_check(program)
@@ -124,6 +126,18 @@ def build_for_sm90(
             return built
         complaint = built.message
     raise NoInductorSeed(f"{whose} is no kernel for sm_90: {_first_line(complaint)}")
+
+
+def _sm90_compiler(language: str, settings: EvaluationConfig) -> Language:
+    """Return a compiler, the last one where it is asked for again: it keeps a process that has imported torch."""
+    wanted = f"{language} {settings.model_dump_json()}"
+    if wanted not in _compilers:
+        _compilers.clear()
+        _compilers[wanted] = local_language(language, settings, device=DeviceLimits())
+    return _compilers[wanted]
+
+
+_compilers: dict[str, Language] = {}
 
 
 def _aligned(program: str) -> str:
@@ -145,9 +159,10 @@ class _Maker:
         compare_s: float,
         *,
         whose: str = "Inductor's program",
+        run: CompilerRunner = run_plain,
     ) -> None:
         self._task_arguments = (path, device_class)
-        self._folder, self._whose = folder, whose
+        self._folder, self._whose, self._run = folder, whose, run
         self._timeout_s, self._deadline, self._compare_s = timeout_s, time.monotonic() + timeout_s, compare_s
 
     def make(self, task: Task) -> str:
@@ -209,7 +224,7 @@ class _Maker:
             "module": module,
             "arguments": [*arguments, str(answer)],
         }
-        done = run_plain(
+        done = self._run(
             [sys.executable, "-c", _START, json.dumps(call)],
             workdir=self._folder,
             timeout_s=max(self._deadline - time.monotonic(), 0.0),
