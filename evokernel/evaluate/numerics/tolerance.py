@@ -258,14 +258,15 @@ def _measure(output: ExpectedOutput, moved: Sequence[Array]) -> _Measured:
     squares, moves, largest = torch.zeros_like(scale), torch.zeros_like(count), torch.zeros_like(scale)
     for shift in moved:
         known = usable & shift.isfinite()
-        change = torch.where(known, shift, 0.0)
-        squares += _squares(change)
+        changes = torch.where(known, shift, 0.0)
+        squares += _squares(changes)
         moves += known.sum()
-        largest = torch.maximum(largest, change.abs().max())
+        largest = torch.maximum(largest, changes.abs().max())
     peak = (error / (size + scale)).nan_to_num(0.0).max()
     facts = scale, _root_mean(_squares(error), count), error.max(), peak, _root_mean(squares, moves), largest
-    *found, finite = torch.stack([*facts, usable.all().double()]).tolist()  # one transfer from the device for all
-    return _Measured(*found, finite=bool(finite))
+    # one transfer from the device for all of them
+    rms_r, native_rms, worst, most, sensitivity, change, finite = torch.stack([*facts, usable.all().double()]).tolist()
+    return _Measured(rms_r, native_rms, worst, most, sensitivity, change, bool(finite))
 
 
 def _squares(values: Array) -> Array:
