@@ -78,6 +78,6 @@ class FinalMeasurements:
             metrics = stored.evaluation.metrics if stored is not None else {}
             if "time_s" in metrics:
                 # As many workloads are held out. A part of the time is the same whatever the clock, as measured.
-                longer = 2 * (self._settings.final_ms / processes / clock_ms) ** 0.75
+                longer = 2 * (self._settings.final_ms / self._settings.final_processes / clock_ms) ** 0.75
                 seconds = processes * (self._opening_s + 2 * metrics.get("check_s", 0.0) + longer * metrics["time_s"])
         return f": about {seconds:.0f} s" if seconds else ""

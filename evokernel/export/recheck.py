@@ -24,7 +24,7 @@ from evokernel.records.evaluation import Evaluation, Fidelity
 from evokernel.records.evaluation_document import speedup_document
 from evokernel.records.hidden_check import HiddenCheck
 from evokernel.records.timing import Speedup, Timing, combined_speedup
-from evokernel.tasks import load_task, task_hash
+from evokernel.tasks import load_task, task_hashes
 
 _PARTS = ("forward", "backward")
 """Folders of an export with gradients, each an export."""
@@ -230,7 +230,7 @@ def _changes(facts: Mapping[str, Any], own: Mapping[str, Any], verdict: KernelVe
         yield f"sandbox: {final['sandbox']} -> {now.sandbox}"
     if facts["evokernel"] != __version__:
         yield f"evokernel {facts['evokernel']} -> {__version__}"
-    if facts["task"]["file_hash"] != task_hash(task):
+    if facts["task"]["file_hash"] not in task_hashes(task):
         yield "the text of the task"
     if own["candidate"] != verdict.candidate.id:
         yield f"the text of the kernel, which is now {verdict.candidate.id}"

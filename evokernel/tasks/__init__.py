@@ -49,6 +49,14 @@ def task_hash(spec: str) -> str:
     These may hold what it computes or compares with: a user's own modules, a task made from another one, a baseline
     that several share. What is imported by a name that is made while it runs is not seen.
     """
+    return task_hashes(spec)[0]
+
+
+def task_hashes(spec: str) -> tuple[str, ...]:
+    """Return the hash of a task, then those that earlier versions may have given the same texts.
+
+    There it depended on whether evokernel or the task came first in the alphabet of all paths, whose order it took.
+    """
     path = task_path(spec)
     texts = {path: path.read_bytes()}
     open_ends = [path]
@@ -59,10 +67,11 @@ def task_hash(spec: str) -> str:
                 texts[found] = found.read_bytes()
                 open_ends.append(found)
     own, *others = texts
-    digest = hashlib.sha256(texts[own])
-    for other in sorted(others):
-        digest.update(texts[other])
-    return digest.hexdigest()[:16]
+    ours = sorted(other for other in others if other.is_relative_to(_HERE))
+    theirs = sorted(other for other in others if not other.is_relative_to(_HERE))
+    orders = (own, *theirs, *ours), (own, *ours, *theirs)
+    hashes = (hashlib.sha256(b"".join(texts[each] for each in order)).hexdigest()[:16] for order in orders)
+    return tuple(dict.fromkeys(hashes))
 
 
 def _imported_beside(text: bytes, folder: Path) -> Iterator[Path]:

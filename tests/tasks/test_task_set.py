@@ -17,7 +17,7 @@ from evokernel.evaluate.numerics.inputs import draw
 from evokernel.evaluate.numerics.tolerance import expect
 from evokernel.evaluate.worker_mode.baseline_process import panel_functions
 from evokernel.task import Task, Workload
-from evokernel.tasks import builtin_tasks, load_task, task_hash, task_path
+from evokernel.tasks import builtin_tasks, load_task, task_hash, task_hashes, task_path
 
 TASKS = builtin_tasks()
 CPU = [name for name in TASKS if "cpu" in load_task(name).workloads]
@@ -226,6 +226,17 @@ def test_the_hash_of_a_task_covers_the_modules_of_its_folder(line: str, counts: 
             changed.add(name)
         (tmp_path / name).write_text(text, encoding="utf-8")
     assert changed == counts
+
+
+def test_the_hash_of_a_task_is_the_same_wherever_it_and_evokernel_lie(tmp_path: Path) -> None:
+    own, shapes = tmp_path / "own.py", tmp_path / "shapes.py"
+    own.write_text("import shapes\nfrom evokernel.tasks.compiled import compiled", encoding="utf-8")
+    shapes.write_text("N = 1", encoding="utf-8")
+    compiled = task_path("gemm").parents[1] / "compiled.py"
+    orders = (own, shapes, compiled), (own, compiled, shapes)  # the second is that of some earlier stores
+    texts = [b"".join(file.read_bytes() for file in order) for order in orders]
+    assert task_hashes(str(own)) == tuple(hashlib.sha256(text).hexdigest()[:16] for text in texts)
+    assert task_hash(str(own)) == task_hashes(str(own))[0]
 
 
 def test_a_task_file_that_is_not_there_is_told_with_its_neighbour(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from evokernel.protocols import Language
 from evokernel.records.build import BuildFailure
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity, Mode, Stage, Status
 from evokernel.records.timing import Speedup
-from evokernel.tasks import task_hash
+from evokernel.tasks import task_hashes
 
 MODES: Mapping[str, Mode] = {"cpu": Mode.WORKER, "cuda": Mode.ARTIFACT}
 """The usual mode on each class of devices; a candidate that does not fit it runs in another."""
@@ -45,10 +45,9 @@ def identify(
 ) -> EvaluatorIdentity:
     """Return the evaluator's identity from its first judge's hello; `expert` is the id of a user's kernel."""
     rest = f" {threads} {settings.model_dump_json(exclude=_left_out(settings))}" + (expert and f" {expert}")
-    text = task_hash(task_spec)
-    now, *earlier = (
-        hashlib.sha256((each + rest).encode()).hexdigest()[:16] for each in (text, *earlier_texts(text, device=device))
-    )
+    texts = task_hashes(task_spec)
+    texts += earlier_texts(texts[0], device=device)
+    now, *earlier = (hashlib.sha256((each + rest).encode()).hexdigest()[:16] for each in texts)
     return EvaluatorIdentity(
         task_hash=now,
         earlier_task_hashes=frozenset(earlier),
