@@ -27,6 +27,7 @@ _FREE = (
     "plugins",
     "plans_per_call",
     "hypotheses",
+    "focus",
 )
 _FREE_OF_ISLANDS = ("operators", "selector", "choose", "models")
 

@@ -224,6 +224,9 @@ class RunConfig(Part):
     device_usd_per_hour: float = Field(default=2.0, ge=0)
     """The price of an hour of the device, in dollars, for operators chosen by gain and cost."""
     constraints: ConstraintsConfig = ConstraintsConfig()
+    focus: tuple[Literal["tiling", "memory", "loops", "fusion", "arithmetic", "launch"], ...] = ()
+    """Classes of transformations that rewrites are drawn from, and that models are told to keep to; all if left out.
+    Other rules, such as `tune`, go on as before."""
     durable: Literal["kill", "power"] = "kill"
     """What no paid reply is lost by: a kill, or a power cut too, which waits for the disk at each call of a model."""
     notify: tuple[NotifyConfig, ...] = ()

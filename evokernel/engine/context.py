@@ -8,6 +8,7 @@ from evokernel.engine.state_fold import StateFold
 from evokernel.languages.constrained import in_words
 from evokernel.records.candidate import Candidate
 from evokernel.records.fitness import Elite
+from evokernel.records.focus import Focus, focus_in_words
 from evokernel.records.llm import Origin
 from evokernel.records.step import Context, Selection
 from evokernel.task import Task
@@ -41,7 +42,7 @@ def context_for(selection: Selection, fold: StateFold, *, setting: SearchSetting
     shown = tuple(elite.candidate.id for elite in parents)
     asks = fold.archipelago.asks_model(selection.operator)
     ideas = inspirations(fold.state.archipelago.elites(), parents, history=history) if asks else ()
-    broken = history.failures.get(selection.broken)
+    broken, focus = history.failures.get(selection.broken), tuple(map(Focus, config.focus))
     verdicts = {name: history.verdicts[name].evaluation for name in shown if name in history.verdicts}
     insights = tuple(history.insights.all[seq] for seq in selection.insights if seq in history.insights.all)
     others = [*(e.candidate.id for e in ideas), *(known.insight.candidate for known in insights)]
@@ -76,7 +77,8 @@ def context_for(selection: Selection, fold: StateFold, *, setting: SearchSetting
         checks=tuple(history.checks) if asks else (),
         hints=history.hints_for(selection.island),
         agent_hints=history.agent_hints_for(selection.island),
-        constraints=in_words(config.constraints),
+        constraints=(*in_words(config.constraints), *(focus_in_words(focus) if parents and not broken else ())),
+        focus=focus,
         foreign=(*(candidate for candidate, _ in reversed(history.foreign)), *setting.foreign),
         foreign_words={candidate.id: words for candidate, words in history.foreign},
     )

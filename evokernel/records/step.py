@@ -7,6 +7,7 @@ from enum import StrEnum
 from evokernel.records.candidate import Candidate, Proposal, Usage
 from evokernel.records.evaluation import Evaluation, Status
 from evokernel.records.fitness import Elite
+from evokernel.records.focus import Focus
 from evokernel.records.hidden_check import CheckReply, HiddenCheck
 from evokernel.records.llm import Hypothesis, Insight, KnownInsight, Message, Origin
 from evokernel.task import Task
@@ -195,7 +196,9 @@ class Context:
     agent_hints: tuple[str, ...] = ()
     """Words of agents that answered earlier steps, the newest few, oldest first."""
     constraints: tuple[str, ...] = ()
-    """Limits that every kernel must keep, in words."""
+    """Limits that every kernel must keep, in words; the focus among them."""
+    focus: tuple[Focus, ...] = ()
+    """Classes of transformations that rewrites may be of; none for all."""
     foreign: tuple[Candidate, ...] = ()
     """Kernels for this task in other languages: those handed in, the newest first, then the task's own."""
     foreign_words: Mapping[str, str] = field(default_factory=dict)

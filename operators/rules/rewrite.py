@@ -13,6 +13,7 @@ from evokernel.source.protected import protected_change
 from evokernel.source.regions import only_whole
 from operators.rewrites.cpp import CPP_REWRITES
 from operators.rewrites.cuda import CUDA_REWRITES
+from operators.rewrites.focus import in_focus
 from operators.rewrites.library import AnyRewriteLibrary, RewriteMove
 from operators.rewrites.triton import TRITON_REWRITES
 
@@ -45,7 +46,7 @@ class Rewrite(Operator):
         parent = context.parents[0]
         by_kind: dict[str, list[RewriteMove]] = defaultdict(list)
         for move in library.moves(parent.candidate.source, threads=context.threads):
-            if rationale_of(move) not in context.tried:
+            if rationale_of(move) not in context.tried and in_focus(move.rewrite, context.focus):
                 by_kind[move.rewrite].append(move)
         favoured = library.favoured(context.task)
         rng = stream(context.seed, context.step, "rewrite")

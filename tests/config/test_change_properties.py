@@ -45,6 +45,7 @@ FREE: list[Change] = [
     (("prompt_history",), "best"),
     (("plans_per_call",), 3),
     (("hypotheses",), True),
+    (("focus",), ["memory"]),
     (("plans",), "floor"),
     (("plugins",), "/plugins"),
     (("replies_from",), ["/old.db"]),

@@ -6,9 +6,13 @@ import numpy as np
 
 from evokernel.records.candidate import Candidate
 from evokernel.records.fitness import Elite, Fitness
+from evokernel.records.focus import Focus, focus_in_words
 from evokernel.records.step import Context, Sibling
 from evokernel.source.tunables import read_tunables, skeleton_hash, with_values
+from evokernel.tasks import load_task
+from operators.rewrites.focus import FOCUS_OF
 from operators.rules.blend import Blend
+from operators.rules.rewrite import LIBRARIES, Rewrite
 from operators.rules.tune import Tune
 from tests.support.engine import TASK
 from tests.support.fakes import TOY, toy_speed
@@ -98,3 +102,37 @@ def test_no_rule_sets_a_tunable_in_protected_text() -> None:
 
 def test_blend_of_twins_has_nothing_to_offer() -> None:
     assert asyncio.run(Blend().propose(context(elite(TOY), elite(TOY)))) is None
+
+
+def test_every_rewrite_belongs_to_a_class_of_transformations() -> None:
+    names = {name for library in LIBRARIES.values() for name in library.by_name}
+    assert names == FOCUS_OF.keys()
+    assert set(FOCUS_OF.values()) == set(Focus)
+
+
+def test_rewrite_keeps_to_the_classes_in_focus() -> None:
+    source = load_task("gemm").seeds["cpp"].read_text(encoding="utf-8")
+
+    def kinds(*focus: Focus) -> set[str]:
+        """Return the kinds of all that is proposed on one parent."""
+        tried, found = set[str](), set[str]()
+        while True:
+            asked = replace(context(elite(source)), tried=frozenset(tried), focus=focus, step=len(tried))
+            draft = asyncio.run(Rewrite().propose(asked))
+            if draft is None:
+                return found
+            tried.add(draft.rationale)
+            found.add(draft.rationale.partition(":")[0])
+
+    usual, loops, memory = kinds(), kinds(Focus.LOOPS), kinds(Focus.MEMORY)
+    assert loops
+    assert memory
+    assert loops == {kind for kind in usual if FOCUS_OF[kind] is Focus.LOOPS}
+    assert kinds(Focus.LOOPS, Focus.MEMORY) == loops | memory < usual
+
+
+def test_a_model_is_told_the_focus_in_the_order_of_the_classes() -> None:
+    (line,) = focus_in_words([Focus.LOOPS, Focus.TILING])
+    assert line.index("tiles and blocks") < line.index("loops (")
+    assert "arithmetic" not in line
+    assert focus_in_words(()) == ()
