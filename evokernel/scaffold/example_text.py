@@ -25,6 +25,10 @@ _FEW = 8
 """Integers without a bound are drawn below this."""
 
 
+_INTEGERS = {"idx", "index", "indices", "id", "ids", "label", "labels", "target", "targets", "of", "positions", "token"}
+"""Words in names of indices."""
+
+
 def inputs_line(text: str, missing: Collection[str], order: Sequence[str]) -> str:
     """Return example inputs as text, in some order, with guesses for those that are missing."""
     parts = (item.partition(":") for item in _items(text))
@@ -38,21 +42,7 @@ def _guess(name: str) -> str:
     words = set(name.lower().split("_"))
     if words & {"mask", "masks", "keep"}:
         return "bool[1024x1024]"
-    integers = {
-        "idx",
-        "index",
-        "indices",
-        "ids",
-        "id",
-        "labels",
-        "label",
-        "target",
-        "targets",
-        "of",
-        "positions",
-        "token",
-    }
-    return "int64[1024] < 1024" if words & integers else "1024x1024"
+    return "int64[1024] < 1024" if words & _INTEGERS else "1024x1024"
 
 
 def parse_inputs(text: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ class OperationAnalysis:
     flops: str
     """Floating-point operations."""
     reduction: str
-    """Length of the longest sum."""
+    """Lengths of the sums behind an element, added up."""
     largest: tuple[tuple[int, ...], ...] = ()
     """Shapes of the trace."""
     exact: bool = False
@@ -90,7 +90,7 @@ def _analyse(subject: UserOperation, layout: Layout) -> OperationAnalysis:
         estimate = _estimate(subject, layout, whole)
         return OperationAnalysis(flops=estimate, reduction=str(whole[-1]), why=str(error), unruly=unruly)
     made = OperationAnalysis(
-        _sum(flop_terms(first), layout.sizes), _longest(reduction_terms(first), layout), extents(first)
+        _sum(flop_terms(first), layout.sizes), _lengths(reduction_terms(first), layout), extents(first)
     )
     try:
         made.traced = to_graph(first, second, layout.sizes)
@@ -118,9 +118,13 @@ def _sum(terms: Iterable[tuple[int, tuple[int, ...]]], sizes: SymbolicSizes) -> 
     return in_python(" + ".join(parts)) or "1"
 
 
-def _longest(sums: Iterable[tuple[int, ...]], layout: Layout) -> str:
+def _lengths(sums: Iterable[tuple[int, ...]], layout: Layout) -> str:
+    """Return the lengths of all sums as one expression: sums may follow each other, and each can be the longest."""
+
     def length(shape: tuple[int, ...]) -> int:
         return prod(layout.sizes.at(extent, layout.example) for extent in shape)
 
-    longest: tuple[int, ...] = max(sums, key=length, default=())
-    return in_python(layout.sizes.product(longest))
+    ordered = sorted(sums, key=length, reverse=True) or [()]
+    products = list(dict.fromkeys(in_python(layout.sizes.product(each)) for each in ordered))
+    numbers = [each for each in products if each.isdecimal()]
+    return " + ".join(each for each in products if each not in numbers[1:])

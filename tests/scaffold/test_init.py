@@ -56,6 +56,19 @@ def test_function_becomes_one_nest_for_each_value_that_is_kept(init: Init) -> No
     assert config.task == str(project.files[0])
 
 
+def test_sums_of_a_fixed_length_count_for_the_tolerance_too(tmp_path: Path) -> None:
+    """Hidden sizes may be far smaller than what stays fixed: right kernels were refused there."""
+    path = tmp_path / "block.py"
+    path.write_text(
+        "import torch\n\n\nclass Block(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.up, self.down = torch.nn.Linear(24, 48), torch.nn.Linear(48, 24)\n"
+        "        self.norm = torch.nn.LayerNorm(24)\n\n"
+        "    def forward(self, x):\n        return self.norm(x + self.down(torch.relu(self.up(x))))\n"
+    )
+    project = init_project(path, inputs="x: 40x24", out=tmp_path / "out", settings=ON_CPU)
+    assert project.task.precision.reduction == "K + 24"
+
+
 def test_arguments_that_are_no_tensors_are_said_to_be_fixed(init: Init) -> None:
     project = init("rmsnorm", "x: 12x40, weight: 40, eps: 1e-3")
     assert project.task.fixed == {"eps": 1e-3}
