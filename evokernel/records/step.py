@@ -198,7 +198,7 @@ class Context:
     constraints: tuple[str, ...] = ()
     """Limits that every kernel must keep, in words; the focus among them."""
     focus: tuple[Focus, ...] = ()
-    """Classes of transformations that rewrites may be of; none for all."""
+    """Classes that rewrites may be of; none for all."""
     foreign: tuple[Candidate, ...] = ()
     """Kernels for this task in other languages: those handed in, the newest first, then the task's own."""
     foreign_words: Mapping[str, str] = field(default_factory=dict)
@@ -366,8 +366,7 @@ class ContextNeed(StrEnum):
     LOOK = "look"
     """May ask for one more look before it answers."""
     CHECKS = "checks"
-    """Hidden checks that the run has added. An operator with this need proposes further ones in place of kernels, and
-    is asked for its share of the steps, whatever chooses the others."""
+    """Hidden checks of the run. The operator proposes further ones, not kernels, for its share of the steps."""
 
 
 class FeedbackLevel(StrEnum):
