@@ -136,7 +136,7 @@ class Guards:
         self._views[layout.tail] = memory[layout.tail.begin : layout.tail.end].view(1, -1)
         longest = max(view.shape[1] for bar, view in self._views.items() if not bar.repeats)
         self._padding = padding_bytes(np.random.default_rng(), times=_TRIPLES).to(memory.device)
-        self._longest = repeated(self._padding, longest)
+        self._pattern = repeated(self._padding, longest)
         for bar, view in self._views.items():
             view.copy_(self._expected(bar, view))
 
@@ -149,7 +149,7 @@ class Guards:
     def _expected(self, bar: Bar, view: Array) -> Array:
         if bar.repeats:
             return repeated(self._padding, math.prod(view.shape[1:])).view(view.shape[1:])
-        return self._longest[: view.shape[1]]
+        return self._pattern[: view.shape[1]]
 
 
 def _sets_at_once(view: Array) -> int:
