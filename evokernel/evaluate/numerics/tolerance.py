@@ -152,7 +152,10 @@ def rms(values: Array) -> float:
 
 
 def _shifts(task: Task, workload: Workload, inputs: Mapping[str, Array], *, high: _Answers) -> list[_Answers]:
-    """Return the changes of the fp64 answers when every input moves by one rounding, up or down."""
+    """Return the changes of the fp64 answers when every input moves by one rounding, up or down.
+
+    Of few results, also when every inexact result on the way there does.
+    """
     floats = [tensor for tensor in task.signature.inputs if is_float(tensor.dtype)]
     if not floats:
         return []
@@ -165,10 +168,18 @@ def _shifts(task: Task, workload: Workload, inputs: Mapping[str, Array], *, high
             unit, values = _working_roundoff(task, tensor.dtype), inputs[tensor.name]
             up = torch.randint(0, 2, values.shape, generator=generator, device=values.device, dtype=torch.float64)
             moved[tensor.name] = up.mul_(2 * unit).add_(1 - unit).mul_(widen(values))
-        answers = high_answer(task, workload, moved)
-        pairs = zip(answers, high, strict=True)
-        shifts.append(tuple(answer - base if base.is_floating_point() else base for answer, base in pairs))
+        shifts.append(_changes(high_answer(task, workload, moved), high))
+    if runs > 1 and all(tensor.dtype != "float64" for tensor in floats):
+        # few results may all cancel, whatever the inputs are (a gradient along the row itself): then only the roundings
+        # on the way there say how large an honest error is
+        on_the_way = edge_answers(task, workload, inputs, unit=ROUNDOFF["float32"])
+        shifts += [_changes(run.answer, high) for run in itertools.islice(on_the_way, runs)]
     return shifts
+
+
+def _changes(answers: _Answers, high: _Answers) -> _Answers:
+    pairs = zip(answers, high, strict=True)
+    return tuple(answer - base if base.is_floating_point() else base for answer, base in pairs)
 
 
 def _with_edges(
