@@ -6,8 +6,9 @@ few elements are allowed up to 4 times as much, since nothing averages out.
 
 d is the change of r when the inputs move by one rounding. Where terms cancel (a mean of 100, a sum near 0) a single
 native run may be right by luck, and the rounding of any honest kernel is of the size of d (backward error analysis,
-Higham, Accuracy and Stability of Numerical Algorithms, ch. 1). Absolute tolerances are not used: they accept bfloat16
-in a float32 softmax.
+Higham, Accuracy and Stability of Numerical Algorithms, ch. 1). Where much cancels, anywhere, d is also the change when
+every inexact result on the way to r moves by one rounding, if that is larger. Absolute tolerances are not used: they
+accept bfloat16 in a float32 softmax.
 """
 
 import itertools
@@ -37,6 +38,7 @@ EDGED = (*_BYTES, torch.int16, torch.int32, torch.int64)
 """Types of results that are compared exactly but at edges: between two numbers, or positions of numbers that tie."""
 _WIDE = "wide"  # magnitudes from 1e-4 to 1e4
 _FEW_ELEMENTS = 256  # with fewer results one shifted run is no estimate of rounding errors
+_CANCELLING = 8  # a result moves by so many roundings of itself where terms cancel
 
 _Answers = tuple[Array, ...]
 
@@ -134,7 +136,7 @@ def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distr
     for index, tensor in enumerate(result_tensors(task)):
         output = ExpectedOutput(tensor, high[index], native[index])
         if is_float(tensor.dtype):
-            measured = _measure(output, [shift[index] for shift in shifts])
+            measured = _measure(output, [[shift[index] for shift in runs] for runs in shifts])
             output = replace(output, limits=_limits(task, output, measured, growth=growth), finite=measured.finite)
         outputs.append(replace(output, exact=demanded and _fits_exactly(output, reduction=reduction)))
     edged = _with_edges(outputs, task, workload, inputs, growth=growth)
@@ -151,15 +153,16 @@ def rms(values: Array) -> float:
     return math.sqrt(float(torch.dot(flat, flat)) / flat.numel()) if flat.numel() else 0.0
 
 
-def _shifts(task: Task, workload: Workload, inputs: Mapping[str, Array], *, high: _Answers) -> list[_Answers]:
-    """Return the changes of the fp64 answers when every input moves by one rounding, up or down.
+def _shifts(task: Task, workload: Workload, inputs: Mapping[str, Array], *, high: _Answers) -> list[list[_Answers]]:
+    """Return the changes of the fp64 answers when every input moves by one rounding, up or down, in one run or several.
 
-    Of few results, also when every inexact result on the way there does.
+    Where terms cancel, or results are few, a second list has those when every inexact result on the way moves, too.
     """
     floats = [tensor for tensor in task.signature.inputs if is_float(tensor.dtype)]
     if not floats:
         return []
-    runs = 1 if min(result.numel() for result in high) >= _FEW_ELEMENTS else 4
+    few = min(result.numel() for result in high) < _FEW_ELEMENTS
+    runs = 4 if few else 1
     generator = torch.Generator(inputs[floats[0].name].device).manual_seed(0)  # no secret: it only sizes the tolerance
     shifts = []
     for _ in range(runs):
@@ -169,12 +172,23 @@ def _shifts(task: Task, workload: Workload, inputs: Mapping[str, Array], *, high
             up = torch.randint(0, 2, values.shape, generator=generator, device=values.device, dtype=torch.float64)
             moved[tensor.name] = up.mul_(2 * unit).add_(1 - unit).mul_(widen(values))
         shifts.append(_changes(high_answer(task, workload, moved), high))
-    if runs > 1 and all(tensor.dtype != "float64" for tensor in floats):
-        # few results may all cancel, whatever the inputs are (a gradient along the row itself): then only the roundings
-        # on the way there say how large an honest error is
-        on_the_way = edge_answers(task, workload, inputs, unit=ROUNDOFF["float32"])
-        shifts += [_changes(run.answer, high) for run in itertools.islice(on_the_way, runs)]
-    return shifts
+    dtypes = {tensor.dtype for tensor in floats}
+    unit = max(_working_roundoff(task, dtype) for dtype in dtypes)
+    if "float64" in dtypes or not (few or _cancel(shifts[0], high, unit=unit)):
+        return [shifts]
+    # a sum that cancels later (of large terms, before a norm) errs by its own size, of which inputs tell little; and
+    # few results may all cancel, whatever the inputs are (a gradient along the row itself)
+    on_the_way = itertools.islice(edge_answers(task, workload, inputs, unit=unit), runs)
+    return [shifts, [_changes(run.answer, high) for run in on_the_way]]
+
+
+def _cancel(changes: _Answers, high: _Answers, *, unit: float) -> bool:
+    """Tell whether a rounding of the inputs counts for many of a result, anywhere."""
+    return any(
+        bool(change.nan_to_num(0.0, 0.0, 0.0).abs().max() > _CANCELLING * unit * rms(base.nan_to_num(0.0, 0.0, 0.0)))
+        for change, base in zip(changes, high, strict=True)
+        if base.is_floating_point()
+    )
 
 
 def _changes(answers: _Answers, high: _Answers) -> _Answers:
@@ -259,25 +273,28 @@ class _Measured:
     """Both answers are finite everywhere."""
 
 
-def _measure(output: ExpectedOutput, moved: Sequence[Array]) -> _Measured:
+def _measure(output: ExpectedOutput, moved: Sequence[Sequence[Array]]) -> _Measured:
     native = widen(output.native)
     usable = output.high.isfinite() & native.isfinite()
     size = torch.where(usable, output.high, 0.0).abs()
     error = torch.where(usable, native - output.high, 0.0).abs()
     count = usable.sum()
     scale = _root_mean(_squares(size), count)
-    squares, moves, largest = torch.zeros_like(scale), torch.zeros_like(count), torch.zeros_like(scale)
-    for shift in moved:
-        known = usable & shift.isfinite()
-        changes = torch.where(known, shift, 0.0)
-        squares += _squares(changes)
-        moves += known.sum()
-        largest = torch.maximum(largest, changes.abs().max())
+    sensitivity, largest = torch.zeros_like(scale), torch.zeros_like(scale)
+    for runs in moved:
+        squares, moves = torch.zeros_like(scale), torch.zeros_like(count)
+        for shift in runs:
+            known = usable & shift.isfinite()
+            changes = torch.where(known, shift, 0.0)
+            squares += _squares(changes)
+            moves += known.sum()
+            largest = torch.maximum(largest, changes.abs().max())
+        sensitivity = torch.maximum(sensitivity, _root_mean(squares, moves))
     peak = (error / (size + scale)).nan_to_num(0.0).max()
-    facts = scale, _root_mean(_squares(error), count), error.max(), peak, _root_mean(squares, moves), largest
+    facts = scale, _root_mean(_squares(error), count), error.max(), peak, sensitivity, largest
     # one transfer from the device for all of them
-    rms_r, native_rms, worst, most, sensitivity, change, finite = torch.stack([*facts, usable.all().double()]).tolist()
-    return _Measured(rms_r, native_rms, worst, most, sensitivity, change, bool(finite))
+    rms_r, native_rms, worst, most, shift_rms, change, finite = torch.stack([*facts, usable.all().double()]).tolist()
+    return _Measured(rms_r, native_rms, worst, most, shift_rms, change, bool(finite))
 
 
 def _squares(values: Array) -> Array:
@@ -302,8 +319,8 @@ def _limits(task: Task, output: ExpectedOutput, measured: _Measured, *, growth: 
     least_rms = rounding + (1.5 * ROUNDOFF[dtype] * scale if narrow else 0.0)
     bound = max(task.precision.slack * measured.native_rms, least_rms)
     least_floor = 3 * ROUNDOFF[dtype] * scale + 4 * rounding if narrow else 4 * bound
-    if unit > ROUNDOFF["float32"]:  # a few loud rows are far above the mean, and so few roundings leave no room for it
-        least_floor = max(least_floor, growth * measured.most_sensitive)
+    # a few loud rows, or few in which terms cancel, are far above the mean
+    least_floor = max(least_floor, growth * measured.most_sensitive)
     native_peak = measured.native_peak if scale > 0 else 0.0
     # where all of r is 0, only the native operation's residue gives a scale
     residue = native_peak * scale if scale > 0 else measured.native_worst
