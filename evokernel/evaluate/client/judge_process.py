@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from evokernel.errors import EvokernelError, HarnessError, LanguageError, TaskError
+from evokernel.evaluate.memory.heap import NO_SMALL_CACHE
 from evokernel.evaluate.wire import Message, pack, receive_async
 
 _PACKAGES = str(Path(__file__).parents[3])
@@ -209,7 +210,11 @@ class JudgeHostClient:
                 stderr=self._stderr,
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,  # an interrupt at the terminal is the engine's to handle
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(_python_path())},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join(_python_path()),
+                    **(NO_SMALL_CACHE if self._device_class == "cpu" else {}),
+                },
             )
         return _Host(process, ours)
 

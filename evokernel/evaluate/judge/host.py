@@ -20,6 +20,8 @@ from typing import NamedTuple
 from evokernel.evaluate.inside.process.descriptors import keep_only
 from evokernel.evaluate.inside.process.seal import PR_SET_PDEATHSIG, prctl
 from evokernel.evaluate.judge.process import serve
+from evokernel.evaluate.memory import heap
+from evokernel.evaluate.worker_mode.baseline_process import fork_spare
 
 STDOUT, STDERR, CHANNEL = 1, 2, 3
 MESSAGE_BYTES, DESCRIPTORS = 1 << 20, 3
@@ -157,6 +159,7 @@ def _become_judge(request: _Request, host: int) -> None:
     os.dup2(STDERR, STDOUT)
     os.environ.update(request.environment)
     gc.enable()
+    fork_spare()
     with socket.socket(fileno=CHANNEL) as connection:
         serve(connection)
     os._exit(0)  # nothing is left open; an interpreter tidies torch up for over a second, while an engine waits
@@ -168,6 +171,10 @@ def main(arguments: list[str]) -> None:
     control, engine, device_class = arguments
     if os.getppid() != int(engine):
         return
+    if device_class == "cpu":
+        heap.keep_much()
+    else:  # NVML's order, which chose the GPU to compile for; CUDA's puts the fastest first
+        os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     host, own = JudgeHost(socket.socket(fileno=int(control)), int(engine), COMPILER[device_class]), os.getpid()
     importlib.import_module(BENCHES[device_class])
     gc.collect()

@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -149,8 +148,6 @@ def _baseline_us(bench: Bench) -> dict[str, dict[str, float]]:
 def open_bench(setup: Mapping[str, Any]) -> "AbstractContextManager[CpuBench | CudaBench]":
     """Return a context with the bench of the device class that the setup names."""
     if setup["device"] == "cuda":
-        # NVML's order, which chose the GPU to compile for; CUDA's default puts the fastest first.
-        os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
         from evokernel.evaluate.judge.gpu_bench import open_gpu_bench
 
         return open_gpu_bench(BenchSetup.from_message(setup))

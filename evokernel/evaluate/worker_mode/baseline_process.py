@@ -3,39 +3,85 @@
 import json
 import mmap
 import os
+import select
 import signal
 import socket
-import subprocess
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from evokernel.errors import HarnessError, WorkerDied
 from evokernel.evaluate.inside.driver.batches import Batches
 from evokernel.evaluate.inside.driver.device_sets import DeviceSets, elements
 from evokernel.evaluate.inside.driver.virtual_memory import synchronize
+from evokernel.evaluate.inside.process.descriptors import keep_only
 from evokernel.evaluate.inside.process.seal import PR_SET_PDEATHSIG, prctl
+from evokernel.evaluate.memory import heap
 from evokernel.evaluate.memory.arena import Arena
 from evokernel.evaluate.sandbox.timed_process import MESSAGE_BYTES, RunnerProcess
 from evokernel.evaluate.worker_mode.expert_loop import EXPERT, CompiledLoop, python_baseline
 from evokernel.task import Baseline, Role, Task
 
 REFERENCE = "reference"
-BOOT = "import sys; from evokernel.evaluate.worker_mode.baseline_process import main; main(sys.argv[1])"
+BOOT = "import sys; from evokernel.evaluate.worker_mode.baseline_process import main; main(int(sys.argv[1]))"
 START_TIMEOUT_S = 300.0
 ATTACH_TIMEOUT_S = 60.0
-EXIT_TIMEOUT_S = 5.0
-_KEPT_MEMORY = ":".join(
-    f"glibc.malloc.{name}={value}"
-    for name, value in {"mmap_max": 0, "trim_threshold": 1 << 40, "tcache_count": 0}.items()
-)
-"""glibc keeps memory that torch frees. Otherwise a process's allocation history decides whether the temporaries of a
-call come from the system again, page by page: that made the same baseline 4 times as slow.
+EXIT_TIMEOUT_MS = 5000
+_CHANNEL = 3
 
-The cache of small pieces is off: it would hold the remainders beside an aligned tensor. Then freed tensors could not be
-joined with their neighbours, and would be too small for the next one.
-"""
+
+class _Started(NamedTuple):
+    """A process that waits to be told what to run."""
+
+    channel: socket.socket
+    """Our end."""
+    handle: int
+    """Descriptor of the process."""
+
+
+_spares: list[_Started] = []
+"""At most one, forked before this process did anything that a fork would suffer from."""
+
+
+def fork_spare() -> None:
+    """Fork the process that becomes the first `BaselineProcess` here: torch, imported by now, takes over a second.
+
+    For a process that has started no thread and opened no GPU.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setsid()
+            keep_only((theirs.detach(),), (_CHANNEL,))
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            main(_CHANNEL)
+        except BaseException:  # noqa: BLE001 - the edge of a process, which must not go on as the one that forked it
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    theirs.close()
+    _spares.append(_Started(ours, os.pidfd_open(pid)))
+
+
+def _start(device: str) -> _Started:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    packages = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with theirs:
+        pid = os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-c", BOOT, str(_CHANNEL)],
+            {**os.environ, **packages, **(heap.NO_SMALL_CACHE if device == "cpu" else {})},
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, theirs.fileno(), _CHANNEL),
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+            ],
+            setsid=True,
+        )
+    return _Started(ours, os.pidfd_open(pid))
 
 
 class BaselineProcess(RunnerProcess):
@@ -55,29 +101,14 @@ class BaselineProcess(RunnerProcess):
     def __init__(
         self, task: str, *, device: str = "cpu", threads: int = 1, cpus: Sequence[int] = (), spin: bool = False
     ) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        spec = {"channel": theirs.fileno(), "task": task, "device": device, "threads": threads, "cpus": list(cpus)}
-        count = str(threads)
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", BOOT, json.dumps(spec)],
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-                "OMP_NUM_THREADS": count,
-                "MKL_NUM_THREADS": count,
-                **({"GLIBC_TUNABLES": _KEPT_MEMORY} if device == "cpu" else {}),
-            },
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(),),
-            start_new_session=True,
-        )
-        theirs.close()
+        channel, handle = _spares.pop() if _spares else _start(device)
         self._on_gpu = device == "cuda"
-        super().__init__(ours, os.pidfd_open(self._process.pid), spin=spin)
+        self._code: int | None = None
+        super().__init__(channel, handle, spin=spin)
         self.one_thread = device == "cpu" and threads == 1
+        spec = {"task": task, "device": device, "threads": threads, "cpus": list(cpus)}
         try:
-            self._await(b"loaded", START_TIMEOUT_S)
+            self._ask(spec, (), b"loaded", START_TIMEOUT_S)
         except BaseException as error:
             self.close()
             if isinstance(error, WorkerDied):
@@ -113,20 +144,30 @@ class BaselineProcess(RunnerProcess):
 
     def close(self) -> None:
         """End the process. Allowed twice."""
+        if not self._closed:
+            self._kill()
+            self._exit_code()
         super().close()
-        self._process.wait()
 
     def _died(self) -> WorkerDied:
-        try:
-            code = self._process.wait(EXIT_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
+        ending = select.poll()
+        ending.register(self._handle, select.POLLIN)
+        if not ending.poll(EXIT_TIMEOUT_MS):
             self._kill()
-            code = self._process.wait()
+        code = self._exit_code()
         return WorkerDied(
             f"the baseline process ended with {code}; its own output says why",
             signal=-code if code < 0 else None,
             exit_code=code if code >= 0 else None,
         )
+
+    def _exit_code(self) -> int:
+        """Wait for the end; after a signal, return its negative number."""
+        if self._code is None:
+            ended = os.waitid(os.P_PIDFD, self._handle, os.WEXITED)
+            assert ended is not None  # it waits
+            self._code = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        return self._code
 
 
 def panel_functions(task: Task, *, max_autotune: bool = False) -> Mapping[str, Baseline]:
@@ -299,15 +340,20 @@ def _tensor(memory: mmap.mmap, start: int, shape: list[int], dtype: str, strides
     return flat.view(shape) if strides is None else flat.as_strided(shape, strides)
 
 
-def main(text: str) -> None:
-    """Serve as the JSON `text` says; in the process that `BaselineProcess` starts."""
-    spec = json.loads(text)
+def main(descriptor: int) -> None:
+    """Serve on a channel, whose first message says what; in the process that `BaselineProcess` starts."""
     # A stopped process would outlive a killed judge for ever. SIGCONT makes it read the end of its channel and exit.
     # SIGKILL would hit a healthy process when only the thread that started it ends.
     prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
-    channel = socket.socket(fileno=spec["channel"])
+    channel = socket.socket(fileno=descriptor)
+    text = channel.recv(MESSAGE_BYTES)
+    if not text:  # nothing was to be run
+        return
+    spec = json.loads(text)
     if spec["cpus"]:
         os.sched_setaffinity(0, spec["cpus"])
+    if spec["device"] == "cpu":
+        heap.keep_all()
     import torch
 
     from evokernel.tasks import load_task

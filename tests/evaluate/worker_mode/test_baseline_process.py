@@ -1,3 +1,9 @@
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -5,8 +11,9 @@ from evokernel.errors import HarnessError, WorkerTimeout
 from evokernel.evaluate.bench.baseline_timing import BaselineTimer
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
 from evokernel.evaluate.memory.arena import HostArena
+from evokernel.evaluate.memory.heap import NO_SMALL_CACHE
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
-from evokernel.evaluate.worker_mode.baseline_process import BaselineProcess
+from evokernel.evaluate.worker_mode.baseline_process import BaselineProcess, fork_spare
 from tests.evaluate.kernels import poison
 
 N = 64
@@ -130,15 +137,58 @@ task = Task(
 """
 
 
-def test_the_memory_of_temporaries_is_kept_whatever_was_allocated_before(tmp_path):
-    path = tmp_path / "faults.py"
-    path.write_text(FAULTS)
+def most_faults(path):
     from evokernel.tasks import load_task
 
-    signature = load_task(str(path)).signature
-    with HostArena.for_signature(signature, {"N": N}, sets=2) as arena, BaselineProcess(str(path)) as baseline:
+    signature = load_task(path).signature
+    with HostArena.for_signature(signature, {"N": N}, sets=2) as arena, BaselineProcess(path) as baseline:
         baseline.attach("w", arena, {"N": N})
         baseline.select("faults")
         for _ in range(4):
             baseline.call("w", first_set=0, calls=2, timeout_s=60)
-        assert arena.view(1, "c").max() < 16
+        return float(arena.view(1, "c").max())
+
+
+def test_the_memory_of_temporaries_is_kept_whatever_was_allocated_before(tmp_path):
+    path = tmp_path / "faults.py"
+    path.write_text(FAULTS)
+    assert most_faults(str(path)) < 16
+
+
+FORKED = """
+import sys, torch
+from evokernel.evaluate.worker_mode import baseline_process
+baseline_process.fork_spare()
+from tests.evaluate.worker_mode.test_baseline_process import most_faults
+print(most_faults(sys.argv[1]), baseline_process._spares)
+"""
+
+
+def test_a_process_forked_ahead_is_used_first_and_keeps_its_memory(tmp_path):
+    path = tmp_path / "faults.py"
+    path.write_text(FAULTS)
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED, str(path)],
+        env={**os.environ, **NO_SMALL_CACHE},
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    faults, spares = done.stdout.split()
+    assert float(faults) < 16
+    assert spares == "[]"
+
+
+def test_the_end_of_a_process_forked_ahead_is_told(tmp_path):
+    path = tmp_path / "scale.py"
+    path.write_text(TASK)
+    fork_spare()
+    with BaselineProcess(str(path)) as process:
+        os.kill(process.pid, signal.SIGKILL)
+        with pytest.raises(HarnessError, match="ended with -9"):
+            process.select("fast")
+    fork_spare()
+    with pytest.raises(HarnessError, match=r"nowhere/task\.py.*ended with 1"):
+        BaselineProcess("nowhere/task.py")
