@@ -81,9 +81,10 @@ class _Moved(EagerMode):
             self.nothing = False
             # elements differ in their directions, each the same in all runs; no secret: it only sizes the tolerance
             chance = self._chance.manual_seed(self._operations)
-            up = torch.randint(0, 2, made.shape, generator=chance, device=made.device).mul_(2).sub_(1)
-            up *= self._direction()
-            moved = (made * (1 + self._unit * up)).to(self._dtype).double()
+            step = self._unit * self._direction()
+            moved = torch.randint(0, 2, made.shape, generator=chance, device=made.device, dtype=made.dtype)
+            moved.mul_(2 * step).add_(1 - step).mul_(made)
+            moved.copy_(moved.to(self._dtype))
             made.copy_(torch.where(inexact & made.isfinite(), moved, made))  # in place, for operations in place
         return made
 
