@@ -37,7 +37,7 @@ def patch_mask(count: int, row: int, source: InputSource, *, filled: bool) -> Ar
     width, pieces = pieces_of(count, row)
     numbers = source.uniform(0.0, 1.0, pieces * width).view(pieces, width)
     column = torch.arange(width, device=numbers.device).expand_as(numbers)
-    kind = kinds_of(_KINDS, pieces, source)
+    kind = kinds_of(_KINDS, pieces, source, within=(5, 6))
     place = source.integers(0, width, pieces)[:, None]
     run = (column >= place) & (column < place + torch.pow(float(width), source.uniform(0.0, 1.0, pieces))[:, None])
     made = numbers < 0.5

@@ -15,6 +15,8 @@ _PIECES = 8
 _KINDS = 10
 _MANY_PIECES, _LEAST_ODD = 32, 8
 """From so many pieces on few may be out of the ordinary, on the average at least this many."""
+_HIDDEN = 2
+"""The most pieces of a kind that shows within a piece only, where there are no others."""
 _DEEP = 300.0
 """Largest size of numbers that fill a row far below zero: their roundings stay small beside what tells them apart."""
 _SPARSE = "needles"  # a task that declares it expects large numbers in few places only
@@ -76,7 +78,7 @@ def patch_numbers(count: int, row: int, source: InputSource, *, draw: _Draw, hom
     """
     width, pieces = pieces_of(count, row)
     usual, other = (draw(home, pieces * width).view(pieces, width) for home in homes)
-    kind = kinds_of(_KINDS, pieces, source)[:, 0]
+    kind = kinds_of(_KINDS, pieces, source, within=(_NUMBER_KINDS["outlier"], _NUMBER_KINDS["run"]))[:, 0]
     for number in range(1, _KINDS):  # only rows of a kind are copied: tensors may fill half of a GPU
         rows = (kind == number).nonzero()[:, 0]
         usual[rows] = _changed(number, usual[rows], other[rows], source=source, homes=homes).to(usual.dtype)
@@ -124,7 +126,7 @@ def numbers_like(word: str, usual: Array, other: Array, source: InputSource, *, 
 def patch_indices(count: int, row: int, source: InputSource, *, bound: int) -> Array:
     """Return integers from 0 to `bound` - 1, flat: uniform, all equal, extreme, in order, crowded, or with a run."""
     _, pieces = pieces_of(count, row)
-    return indices_of(kinds_of(6, pieces, source), count, row, source, bound=bound)
+    return indices_of(kinds_of(6, pieces, source, within=(_INDEX_KINDS["run"],)), count, row, source, bound=bound)
 
 
 def index_kind(word: str) -> int:
@@ -156,16 +158,22 @@ def pieces_of(count: int, row: int) -> tuple[int, int]:
     return width, -(-count // width)
 
 
-def kinds_of(count: int, pieces: int, source: InputSource) -> Array:
+def kinds_of(count: int, pieces: int, source: InputSource, *, within: tuple[int, ...]) -> Array:
     """Return a kind for each piece; the first, which a kernel may take for all, is ordinary more often than others.
 
-    In half of all draws of many pieces few are out of the ordinary, a log-uniform share: a kernel that looks at some
-    dozens of rows, and takes a safe way where one of them is odd, would go the safe way wherever most are.
+    In half of all draws of many pieces few are out of the ordinary: a log-uniform share, or but one or two, of kinds
+    that show `within` a piece only, at a random place. A kernel that looks at some numbers of some rows, or of each,
+    and takes a safe way where one is odd, would go the safe way wherever most are.
     """
     kind = source.integers(0, count, pieces)
     if pieces >= _MANY_PIECES and source.integers(0, 2, 1):
-        share = torch.pow(pieces / _LEAST_ODD, -source.uniform(0.0, 1.0, 1))
-        kind *= source.uniform(0.0, 1.0, pieces) < share
+        if source.integers(0, 2, 1):
+            share = torch.pow(pieces / _LEAST_ODD, -source.uniform(0.0, 1.0, 1))
+            kind *= source.uniform(0.0, 1.0, pieces) < share
+        else:
+            kind.zero_()
+            chosen = source.integers(0, len(within), _HIDDEN)
+            kind[source.integers(1, pieces, _HIDDEN)] = torch.tensor(within, device=kind.device)[chosen]
     kind[:1] *= source.integers(0, 2, 1)
     return kind[:, None]
 

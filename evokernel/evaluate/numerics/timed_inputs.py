@@ -27,6 +27,8 @@ class _Places:
     """A window of random places in the table, each an int32."""
     factors: Array | None
     """Scale of each element; None to leave them as they are."""
+    others: Array | None
+    """A second window, which changes the places by exclusive or; None where factors tell elements apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ class FreshInputs:
         self._tables: dict[str, Array] = {}
         self._places: dict[str, Array] = {}
         self._factors: dict[str, Array] = {}
+        self._others: dict[str, Array] = {}
         self._starts: dict[str, list[int]] = {}
         for name in self._tensors:
             self._renew(name)
@@ -117,10 +120,11 @@ class FreshInputs:
     def _drawn(self, name: str) -> Content:
         if not self._starts[name]:
             self._renew(name)
-        size, factors, start = self._sizes[name], self._factors.get(name), self._starts[name].pop()
-        first, scale = self._rng.integers(_EXTRA + 1, size=2).tolist()
-        places = self._places[name][first : first + size]
-        draw = _Places(places, None if factors is None else factors[scale : scale + size])
+        size, start = self._sizes[name], self._starts[name].pop()
+        first, second = self._rng.integers(_EXTRA + 1, size=2).tolist()
+        found = [kind.get(name) for kind in (self._factors, self._others)]
+        factors, others = (None if each is None else each[second : second + size] for each in found)
+        draw = _Places(self._places[name][first : first + size], factors, others)
         return Content(self._tables[name][start : start + _TABLE], draw)
 
     def _spread(self, name: str) -> float:
@@ -139,11 +143,17 @@ class FreshInputs:
         if self._device == "cpu":
             count, generator = self._sizes[name] + _EXTRA, secret_generator(self._rng, self._device)
             self._tables[name] = self._tables[name].repeat(2)
-            self._places[name] = torch.randint(0, _TABLE, (count,), generator=generator, dtype=torch.int32)
+            self._places[name] = _random_places(count, generator)
             self._starts[name] = self._rng.permutation(_TABLE).tolist()
             if spread:
                 factors = torch.empty(count, dtype=dtype).uniform_(1 - spread, 1 + spread, generator=generator)
                 self._factors[name] = factors
+            else:
+                self._others[name] = _random_places(count, generator)
+
+
+def _random_places(count: int, generator: torch.Generator) -> Array:
+    return torch.randint(0, _TABLE, (count,), generator=generator, dtype=torch.int32)
 
 
 def _write(view: Array, content: Content) -> None:
@@ -189,6 +199,7 @@ def _count(rows: Array, table: Array, draw: _Counter) -> None:
 
 
 def _look_up(flat: Array, table: Array, draw: _Places) -> None:
-    torch.index_select(table, 0, draw.places, out=flat)
+    places = draw.places if draw.others is None else draw.places ^ draw.others
+    torch.index_select(table, 0, places, out=flat)
     if draw.factors is not None:
         flat.mul_(draw.factors)

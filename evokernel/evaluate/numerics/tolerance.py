@@ -2,7 +2,8 @@
 
 With r the fp64 answer, n the native one, K the length of the longest sum and u the unit roundoff, an output passes if
 rms(error) <= max(slack * rms(n - r), (2 + sqrt(K) / 2) * max(u * rms(r), d)) and a like bound holds for each element;
-few elements are allowed up to 4 times as much, since nothing averages out.
+a single element is allowed 4 times as much, or sqrt(2 ln n), the largest of n normal errors, since nothing averages
+out there.
 
 d is the change of r when the inputs move by one rounding. Where terms cancel (a mean of 100, a sum near 0) a single
 native run may be right by luck, and the rounding of any honest kernel is of the size of d (backward error analysis,
@@ -318,7 +319,8 @@ def _limits(task: Task, output: ExpectedOutput, measured: _Measured, *, growth: 
     narrow = ROUNDOFF[dtype] > ROUNDOFF["float32"]
     least_rms = rounding + (1.5 * ROUNDOFF[dtype] * scale if narrow else 0.0)
     bound = max(task.precision.slack * measured.native_rms, least_rms)
-    least_floor = 3 * ROUNDOFF[dtype] * scale + 4 * rounding if narrow else 4 * bound
+    most = max(4.0, math.sqrt(2 * math.log(max(1, output.high.numel()))))  # the largest of n normal errors
+    least_floor = 3 * ROUNDOFF[dtype] * scale + most * rounding if narrow else most * bound
     # a few loud rows, or few in which terms cancel, are far above the mean
     least_floor = max(least_floor, growth * measured.most_sensitive)
     native_peak = measured.native_peak if scale > 0 else 0.0

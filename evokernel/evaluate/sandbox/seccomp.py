@@ -122,7 +122,12 @@ ATTRIBUTES: dict[str, tuple[int | None, int | None]] = {
 # A worker only computes: no programs, no signals but to itself (abort uses tgkill, see `_own_rule`), no memory outside
 # its address space limit, and no way off its core.
 DENIED_TO_WORKERS: dict[str, tuple[int | None, int | None]] = {
-    "timer_create": (222, 107),  # SIGCONT from a timer would wake a stopped worker before its time
+    # SIGCONT from a timer would wake a stopped worker before its time; and what a timer does as it expires is paid for
+    # by whoever runs on the core then: the baseline, if it is set so
+    "timer_create": (222, 107),
+    "timerfd_create": (283, 85),
+    "setitimer": (38, 103),
+    "alarm": (37, None),
     "execve": (59, 221),
     "execveat": (322, 281),
     "socket": (41, 198),
@@ -161,7 +166,11 @@ DENIED_TO_WORKERS: dict[str, tuple[int | None, int | None]] = {
 # tried without the attributes, nor without calls on files and on the place of memory; a GPU's worker shares no memory
 # of the host with anybody.
 LIFTED_FOR_GPU = frozenset(
-    {*("memfd_create", "socket", "socketpair", "timer_create"), *("fallocate", "ftruncate", "mbind"), *ATTRIBUTES}
+    {
+        *("memfd_create", "socket", "socketpair", "timer_create", "timerfd_create", "setitimer", "alarm"),
+        *("fallocate", "ftruncate", "mbind"),
+        *ATTRIBUTES,
+    }
 )
 # Tools that watch another process need these; harmless in namespaces that hold only the two.
 LIFTED_FOR_WATCHING = frozenset(
