@@ -113,11 +113,7 @@ class Calls:
             raise StoreError(f"{self._database.path}: call {number} cannot end and stay open")
         self._changed()
         with self._database.money_transaction():
-            values = (
-                result.status.value,
-                put_text(self._database, clean(result.text)),
-                *usage_values(result.usage),
-            )
+            values = (result.status.value, put_text(self._database, clean(result.text)), *usage_values(result.usage))
             open_call = "SELECT 1 FROM calls WHERE number = ? AND status = ?"
             if self._database.row(open_call, (number, CallStatus.OPEN.value)) is None:
                 raise StoreError(f"{self._database.path}: call {number} is not open: never begun, or ended before")

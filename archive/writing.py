@@ -10,14 +10,7 @@ from archive import chain, checksums, insights
 from archive.checksums import Values, checksum
 from archive.database import Database
 from archive.journal import EntryKind
-from archive.records import (
-    INSERT_PROPOSAL,
-    NoCandidate,
-    evaluation_row,
-    no_candidate_row,
-    proposal_row,
-    to_json,
-)
+from archive.records import INSERT_PROPOSAL, NoCandidate, evaluation_row, no_candidate_row, proposal_row, to_json
 from archive.texts import put_text
 from evokernel.errors import StoreError
 from evokernel.records.candidate import Proposal, clean

@@ -77,12 +77,7 @@ class AgentTransport:
     """
 
     def __init__(
-        self,
-        config: ModelConfig,
-        *,
-        redactor: Redactor,
-        services: ServiceReference,
-        environment: Mapping[str, str],
+        self, config: ModelConfig, *, redactor: Redactor, services: ServiceReference, environment: Mapping[str, str]
     ) -> None:
         self._config = config
         self._redactor = redactor

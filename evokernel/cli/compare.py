@@ -27,15 +27,7 @@ from evokernel.cli.display.text import (
 from evokernel.cli.display.word_table import WordTable
 from evokernel.cli.locate import json_option, open_store, stores_argument
 from evokernel.records.timing import Speedup
-from evokernel.report.compare import (
-    ComparedRun,
-    Comparison,
-    Difference,
-    SeedGroup,
-    SpeedupMilestone,
-    Spread,
-    compare,
-)
+from evokernel.report.compare import ComparedRun, Comparison, Difference, SeedGroup, SpeedupMilestone, Spread, compare
 from evokernel.report.comparison_document import comparison_document
 from evokernel.report.effort import prices_known
 from evokernel.report.verdicts import MeasurementKind

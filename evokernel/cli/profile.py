@@ -16,8 +16,7 @@ _PROPOSED = 5
 
 
 @click.command(
-    context_settings={"ignore_unknown_options": True},
-    epilog="Exit codes: 0 done; 2 an error, said on stderr.",
+    context_settings={"ignore_unknown_options": True}, epilog="Exit codes: 0 done; 2 an error, said on stderr."
 )
 @click.argument("script", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="SCRIPT.py")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")

@@ -43,13 +43,7 @@ FAILED_EXIT, ERROR_EXIT = 1, 2
 @json_option
 @click.pass_context
 def command(
-    context: click.Context,
-    /,
-    *,
-    exports: tuple[Path, ...],
-    accept_from: float | None,
-    task: str,
-    as_json: bool,
+    context: click.Context, /, *, exports: tuple[Path, ...], accept_from: float | None, task: str, as_json: bool
 ) -> None:
     """Judge exported kernels again, after an upgrade of driver, compiler, Triton or torch, or on another device.
 

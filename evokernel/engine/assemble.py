@@ -355,11 +355,7 @@ def make_island(config: IslandConfig, operators: Mapping[str, Operator], *, lang
     if config.choose not in CHOOSERS:
         chooser = PluginChooser(chooser, f"chooser {config.choose!r} of island {config.name!r}")
     return Island(
-        name=config.name,
-        operators=shares,
-        archive=GridArchive(config.niches.axes),
-        selector=selector,
-        chooser=chooser,
+        name=config.name, operators=shares, archive=GridArchive(config.niches.axes), selector=selector, chooser=chooser
     )
 
 

@@ -26,12 +26,7 @@ class PromotionPolicy:
     """
 
     def __init__(
-        self,
-        verdicts: Verdicts,
-        *,
-        account: RunAccount,
-        leading: LeadingEvaluation,
-        notify: Callable[[Notice], None],
+        self, verdicts: Verdicts, *, account: RunAccount, leading: LeadingEvaluation, notify: Callable[[Notice], None]
     ) -> None:
         self._verdicts = verdicts
         self._account = account

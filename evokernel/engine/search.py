@@ -190,12 +190,7 @@ def _note_hosts(store: Store, evaluator: Evaluator) -> None:
 
 
 def resume(
-    store: Store,
-    fold: StateFold,
-    config: RunConfig,
-    evaluator: EvaluatorIdentity,
-    *,
-    notify: Callable[[Notice], None],
+    store: Store, fold: StateFold, config: RunConfig, evaluator: EvaluatorIdentity, *, notify: Callable[[Notice], None]
 ) -> Snapshots:
     """Apply every committed fact that no snapshot holds, and compare with the state at the last session's end.
 

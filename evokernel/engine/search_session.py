@@ -58,13 +58,7 @@ class SearchSession:
     """
 
     def __init__(
-        self,
-        search: "Search",
-        evaluator: Evaluator,
-        *,
-        clock: RunClock,
-        snapshots: Snapshots,
-        setting: SearchSetting,
+        self, search: "Search", evaluator: Evaluator, *, clock: RunClock, snapshots: Snapshots, setting: SearchSetting
     ) -> None:
         self._search = search
         self._parts = search.parts

@@ -16,13 +16,7 @@ class BatchServer(WebServer):
     """A server that listens once it is made, on loopback unless told otherwise. Every request needs its token."""
 
     def __init__(
-        self,
-        judge: Judge,
-        *,
-        token: str = "",
-        host: str = "127.0.0.1",
-        port: int = 0,
-        limits: BatchLimits = DEFAULTS,
+        self, judge: Judge, *, token: str = "", host: str = "127.0.0.1", port: int = 0, limits: BatchLimits = DEFAULTS
     ) -> None:
         """Listen; without a token one is made at random.
 

@@ -13,14 +13,7 @@ from typing import Any, NoReturn
 
 from evokernel.config.models import ModelConfig
 from evokernel.errors import ConfigError, ModelError, install
-from evokernel.llm.transport import (
-    HopelessModel,
-    HopelessRequest,
-    Price,
-    RateLimited,
-    TemporaryFailure,
-    TransportReply,
-)
+from evokernel.llm.transport import HopelessModel, HopelessRequest, Price, RateLimited, TemporaryFailure, TransportReply
 from evokernel.records.llm import CallStatus, ModelRequest
 
 _FINISHED: Mapping[str, CallStatus] = {

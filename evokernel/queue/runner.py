@@ -34,14 +34,7 @@ from evokernel.queue.command import (
 from evokernel.queue.facts import store_facts
 from evokernel.queue.file import QueueFile
 from evokernel.queue.outcome import SliceExit, entry_after
-from evokernel.queue.records import (
-    EntryState,
-    QueueEntry,
-    QueueNight,
-    QueueSlice,
-    SliceLimits,
-    StoreFacts,
-)
+from evokernel.queue.records import EntryState, QueueEntry, QueueNight, QueueSlice, SliceLimits, StoreFacts
 from evokernel.queue.session import ChildSession, ChildSessions, count_gpus
 
 LOOK_S = 1.0

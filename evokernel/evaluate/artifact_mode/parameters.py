@@ -6,14 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evokernel.evaluate.artifact_mode.fields import PlanError, flag, integer, integers, items
-from evokernel.evaluate.inside.driver.kernel_parameters import (
-    FLOATS,
-    POINTER,
-    TENSOR_MAP,
-    Parameter,
-    TensorMap,
-    number,
-)
+from evokernel.evaluate.inside.driver.kernel_parameters import FLOATS, POINTER, TENSOR_MAP, Parameter, TensorMap, number
 
 # bits of an element in global memory, by CUtensorMapDataType; those of 6 bits are counted as whole bytes
 _ELEMENT_BITS = (8, 16, 32, 32, 64, 64, 16, 32, 64, 16, 32, 32, 32, 4, 4, 8)

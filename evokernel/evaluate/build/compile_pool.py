@@ -33,14 +33,7 @@ from evokernel.evaluate.sandbox.fork_server import (
     signal_name,
     tail_of,
 )
-from evokernel.evaluate.sandbox.levels import (
-    CLEAN_PATH,
-    SCRATCH_MOUNT,
-    Sandbox,
-    SandboxLevel,
-    in_system,
-    python_paths,
-)
+from evokernel.evaluate.sandbox.levels import CLEAN_PATH, SCRATCH_MOUNT, Sandbox, SandboxLevel, in_system, python_paths
 from evokernel.evaluate.sandbox.timed_process import KILL_TIMEOUT_S
 from evokernel.languages.toolchain import CompileAnswer
 

@@ -258,8 +258,7 @@ def _launches(run: ast.FunctionDef, module: str) -> Iterator[tuple[str, CudaLaun
         match node:
             case ast.Call(
                 func=ast.Subscript(
-                    value=ast.Attribute(value=ast.Name(id=owner), attr=name),
-                    slice=ast.Tuple(elts=[grid, block, *_]),
+                    value=ast.Attribute(value=ast.Name(id=owner), attr=name), slice=ast.Tuple(elts=[grid, block, *_])
                 ),
                 args=arguments,
                 keywords=[],

@@ -36,12 +36,7 @@ class Location(ctypes.Structure):
 class AllocationFlags(ctypes.Structure):
     """The last member of CUmemAllocationProp."""
 
-    _fields_ = (
-        ("compression", c_uint8),
-        ("rdma_capable", c_uint8),
-        ("usage", c_uint16),
-        ("reserved", c_uint8 * 4),
-    )
+    _fields_ = (("compression", c_uint8), ("rdma_capable", c_uint8), ("usage", c_uint16), ("reserved", c_uint8 * 4))
 
 
 class AllocationProperties(ctypes.Structure):
