@@ -141,11 +141,7 @@ class RecordedTransport:
         return tuple(sorted({step for step, _, _ in self._differing}))
 
     async def send(self, request: ModelRequest, parameters: Mapping[str, Any]) -> TransportReply:
-        """Return the recorded reply.
-
-        Raises:
-            HopelessRequest: the recording has none for this call.
-        """
+        """Return the recorded reply. Raises `HopelessRequest` if the recording has none for this call."""
         place = (request.origin.step, request.role, request.ordinal)
         reply = self._recording.at(place)
         if reply is None:

@@ -30,11 +30,7 @@ COLUMNS = (
 
 
 def needed(name: str) -> Any:
-    """Import and return a library of the extra `notebook`.
-
-    Raises:
-        StoreError: it is not installed.
-    """
+    """Import and return a library of the extra `notebook`. Raises `StoreError` if it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError as error:

@@ -64,11 +64,7 @@ def find_compiler() -> Compiler:
 
 
 def find_objdump() -> str:
-    """Return the path of objdump, which disassembles machine code.
-
-    Raises:
-        LanguageError: it is missing.
-    """
+    """Return the path of objdump, which disassembles machine code. Raises `LanguageError` if it is missing."""
     path = shutil.which("objdump")
     if path is None:
         raise LanguageError("objdump not found: install binutils (it comes with g++; Debian: apt install binutils)")

@@ -34,11 +34,7 @@ class VectorForm:
     """Stores so far."""
 
     def body(self, stmts: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt, ...]:
-        """Return the statements in vector form.
-
-        Raises:
-            NoVector: a statement has none.
-        """
+        """Return the statements in vector form. Raises `NoVector` if a statement has none."""
         return tuple(self._stmt(stmt) for stmt in stmts)
 
     def _stmt(self, stmt: ir.Stmt) -> ir.Stmt:

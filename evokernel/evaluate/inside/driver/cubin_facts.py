@@ -105,11 +105,7 @@ class _Symbol:
 
 
 def inspect(image: bytes) -> CubinFacts:
-    """Return the facts of a cubin.
-
-    Raises:
-        ValueError: it is damaged, or another kind of file.
-    """
+    """Return the facts of a cubin. Raises `ValueError` if it is damaged, or another kind of file."""
     try:
         return _inspect(image)
     except struct.error as error:
