@@ -16,8 +16,8 @@ from typing import Any
 import yaml
 
 from archive.account import RunAccount
-from archive.host_activity import write_host_activity
 from archive.identity import RunIdentity
+from archive.session_notes import write_host_activity
 from archive.store import Store
 from archive.verdict_filter import verdict_filter_of
 from evokernel import __version__

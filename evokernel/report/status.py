@@ -11,12 +11,11 @@ from pathlib import Path
 
 from archive.activity import last_session, last_stop
 from archive.candidate_tables import IslandRow, island_rows, results_by_mode
-from archive.diversity import read_diversity
 from archive.effort import ExpectedGain, PairEffort, efforts_by_pair, predicted_gains
 from archive.follower import read_account, unfinished_lead
 from archive.hidden_checks import StoredCheck
 from archive.hints import Hint, hints_in_force
-from archive.host_activity import read_host_activity
+from archive.session_notes import read_diversity, read_host_activity
 from archive.sessions import SpentBudget
 from archive.setting_changes import SettingChange, edits_of
 from archive.store import Store

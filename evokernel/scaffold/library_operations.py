@@ -85,10 +85,6 @@ def _median(x: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[torch.Ten
     return (value.unsqueeze(dim), index.unsqueeze(dim)) if keepdim else (value, index)
 
 
-def _whole_median(x: torch.Tensor) -> torch.Tensor:
-    return _median(x.reshape(-1), 0)[0]
-
-
 def _average_pool(
     x: torch.Tensor,
     window: Sequence[int],
@@ -140,7 +136,7 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     _aten.topk.default: _topk,
     _aten.kthvalue.default: _kthvalue,
     _aten.median.dim: _median,
-    _aten.median.default: _whole_median,
+    _aten.median.default: lambda x: _median(x.reshape(-1), 0)[0],
     _aten.avg_pool1d.default: _average_pool,
     _aten.avg_pool2d.default: _average_pool,
     _aten.avg_pool3d.default: _average_pool,

@@ -185,7 +185,8 @@ def _kernel(name: str, sections: Mapping[str, _Section], registers: Mapping[str,
         raise ValueError(f"a damaged cubin: nothing is said about kernel {name[:60]!r}")
     shared = sections.get(f".nv.shared.{name}")
     reserved = sections.get(".nv.shared.reserved.0")
-    static = shared.size - _reserved_bytes(reserved) if shared is not None else 0
+    own = 1024 if reserved is not None else 0  # what the system reserves in each block, which newer cubins count in
+    static = shared.size - own if shared is not None else 0
     attributes = list(_attributes(info.data))
     threads = [struct.unpack("<III", value) for code, value in attributes if code == _MAX_THREADS]
     return KernelFacts(
@@ -194,11 +195,6 @@ def _kernel(name: str, sections: Mapping[str, _Section], registers: Mapping[str,
         shared_bytes=max(static, 0),
         max_threads=threads[0][0] * threads[0][1] * threads[0][2] if threads else 0,
     )
-
-
-def _reserved_bytes(reserved: _Section | None) -> int:
-    """Return the shared memory that the system reserves in each block, which newer cubins count in."""
-    return 1024 if reserved is not None else 0
 
 
 def _parameters(name: str, attributes: Sequence[tuple[int, bytes]]) -> tuple[int, ...]:
