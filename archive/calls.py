@@ -106,8 +106,7 @@ class Calls:
     def end(self, number: int, result: ModelCallResult) -> None:
         """Store the outcome of a call.
 
-        Raises:
-            StoreError: the call is not open, or the result says that it still is.
+        Raises `StoreError` if the call is not open, or the result says that it still is.
         """
         if result.status is CallStatus.OPEN:
             raise StoreError(f"{self._database.path}: call {number} cannot end and stay open")

@@ -196,8 +196,7 @@ _Reader = Callable[[Database, _Times, int, int], list[Fact]]
 def read_facts(database: Database, after: int = 0) -> Iterator[Fact]:
     """Yield every fact with a seq above `after`, a page at a time: no cursor stays open between pages.
 
-    Raises:
-        StoreCorrupt: a journal entry without its content.
+    Raises `StoreCorrupt` for a journal entry without its content.
     """
     while page := database.rows("SELECT seq, at FROM journal WHERE seq > ? ORDER BY seq LIMIT ?", (after, _PAGE)):
         times = {row["seq"]: row["at"] for row in page}

@@ -70,10 +70,7 @@ class AgentTransport:
     """Runs a command for each attempt. Implements `Transport`.
 
     The prompt is the command's standard input. Its answer is the file `reply.md`, or what it prints where it ends with
-    exit code 0.
-
-    Raises:
-        ConfigError: agents cannot run here, or the entry names what is not there.
+    exit code 0. Raises `ConfigError` if agents cannot run here, or the entry names what is not there.
     """
 
     def __init__(

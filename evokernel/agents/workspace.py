@@ -60,8 +60,7 @@ class AgentWorkspace:
     def fill(self, prompt: str, files: Mapping[str, str], *, settings: str) -> None:
         """Write the prompt and further files by relative path, and copy a folder of settings into the home.
 
-        Raises:
-            ConfigError: the folder of settings cannot be copied, or is too large.
+        Raises `ConfigError` if the folder of settings cannot be copied, or is too large.
         """
         for name, text in {PROMPT: prompt, **files}.items():
             path = self.folder / name

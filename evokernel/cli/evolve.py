@@ -139,8 +139,7 @@ def _stored_config(path: Path) -> str | None:
 def budget_override(text: str) -> str:
     """Return `evaluations=200,hours=1` as a YAML mapping; hours may have a unit, as in `hours=90min`.
 
-    Raises:
-        ConfigError: a part is not name=number.
+    Raises `ConfigError` if a part is not name=number.
     """
     limits = {}
     for part in text.split(","):

@@ -136,8 +136,7 @@ def _tasks(
 def _models(config: RunConfig, choice: ModelChoice) -> RunConfig:
     """Return a config with the models of the options, of `EVOKERNEL_MODEL` or of the first run.
 
-    Raises:
-        ConfigError: there is none, or an option cannot be used.
+    Raises `ConfigError` if there is none, or an option cannot be used.
     """
     own = () if choice.models else config.models
     config = config.model_copy(update={"models": own})

@@ -223,8 +223,7 @@ def _ended_elsewhere(store: Store, fingerprint: str, *, fits: str) -> bool:
 def begin_run(store: Store, config: RunConfig, evaluator: EvaluatorIdentity, notify: Callable[[Notice], None]) -> None:
     """Make sure the store holds this run, and write down the edits since its last session.
 
-    Raises:
-        RunMismatch: it holds another one, or an edit would make it one; nothing was written then.
+    Raises `RunMismatch` if it holds another one, or an edit would make it one; nothing was written then.
     """
     edits = edits_since(store, config)
     store.database.power_safe = config.durable == "power"
@@ -253,8 +252,7 @@ def begin_run(store: Store, config: RunConfig, evaluator: EvaluatorIdentity, not
 def edits_since(store: Store, config: RunConfig) -> list[tuple[str, Any, Any]]:
     """Return (key, old, new) for every setting that differs from those of the last session, None for an absent one.
 
-    Raises:
-        RunMismatch: one of them cannot change within a run.
+    Raises `RunMismatch` if one of them cannot change within a run.
     """
     stored = store.meta("config")
     if stored is None:

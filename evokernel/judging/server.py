@@ -20,8 +20,7 @@ class BatchServer(WebServer):
     ) -> None:
         """Listen; without a token one is made at random.
 
-        Raises:
-            ConfigError: the host, the port or the token cannot be used.
+        Raises `ConfigError` if the host, the port or the token cannot be used.
         """
         given = {TOKEN_VARIABLE: token or secrets.token_urlsafe(24)}
         super().__init__(host=host, port=port, environment=given, variable=TOKEN_VARIABLE)

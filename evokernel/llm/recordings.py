@@ -83,8 +83,7 @@ class ReplyRecording:
     def load(cls, path: Path) -> "ReplyRecording":
         """Read a recording.
 
-        Raises:
-            ConfigError: the file cannot be read or is not a recording; the message names the line.
+        Raises `ConfigError` if the file cannot be read or is not a recording; the message names the line.
         """
         try:
             lines = path.read_text(encoding="utf-8").split("\n")

@@ -52,8 +52,7 @@ _READERS = ("task", "elites", "lineage", "source", "profile", "verdict")
 def make_server(path: Path, config: RunConfig | None = None) -> MCPServer[Any]:
     """Return a server on a store; a config replaces the one in the store.
 
-    Raises:
-        StoreError: there is no store, or no run in it.
+    Raises `StoreError` if there is no store, or no run in it.
     """
     with Store.open(path, write=False) as store:
         if store.identity() is None:

@@ -69,8 +69,7 @@ class Layout:
 def derive_layout(subject: UserOperation) -> Layout:
     """Find the sizes that may vary, by trial, and the output shapes as expressions over them.
 
-    Raises:
-        TaskError: the reference fails on its own example.
+    Raises `TaskError` if the reference fails on its own example.
     """
     example = {name: tuple(tensor.shape) for name, tensor in subject.inputs.items()}
     result = outputs_of(subject, example)
@@ -94,8 +93,7 @@ def derive_layout(subject: UserOperation) -> Layout:
 def layout_without(layout: Layout, subject: UserOperation) -> Layout:
     """Return the layout of an operation that has lost some inputs; found anew where a dimension was one of theirs.
 
-    Raises:
-        TaskError: as `derive_layout`.
+    Raises `TaskError` as `derive_layout`.
     """
     if any(name not in subject.inputs for dimension in layout.dimensions for name, _ in dimension.axes):
         return derive_layout(subject)
@@ -106,8 +104,7 @@ def layout_without(layout: Layout, subject: UserOperation) -> Layout:
 def with_equal_sizes_as_one(subject: UserOperation, layout: Layout) -> Layout:
     """Return the layout with dimensions that are equal in the example as one; the same where there is no such rule.
 
-    Raises:
-        TaskError: as `derive_layout`.
+    Raises `TaskError` as `derive_layout`.
     """
     groups: dict[tuple[int, int], list[Dimension]] = {}
     for each in layout.dimensions:
@@ -126,8 +123,7 @@ def with_equal_sizes_as_one(subject: UserOperation, layout: Layout) -> Layout:
 def in_steps_of_two(subject: UserOperation, layout: Layout) -> Iterator[Layout]:
     """Yield the layout once for each dimension that is even in the example, with twice its unit.
 
-    Raises:
-        TaskError: as `derive_layout`.
+    Raises `TaskError` as `derive_layout`.
     """
     example = {name: tuple(tensor.shape) for name, tensor in subject.inputs.items()}
     result = outputs_of(subject, example)

@@ -307,8 +307,7 @@ def _admission(task: Task, *, times: int = 1) -> tuple[str, str]:
 def _admitted(task: Task, device: str) -> str:
     """Return the result of an admission, that of a task for GPUs on sizes that a processor can try.
 
-    Raises:
-        TaskError: as `admit`.
+    Raises `TaskError` as `admit`.
     """
     if device != "cuda":
         return admit(task, device, rng=np.random.default_rng()).message

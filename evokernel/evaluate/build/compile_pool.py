@@ -115,10 +115,7 @@ class CompilePool:
         """Answer a request; the answer is untrusted. The clock starts when the process has been forked.
 
         A program that raises, crashes, hangs or floods yields a `CompileAnswer` with an error, and none of its
-        processes is left.
-
-        Raises:
-            HarnessError: no process can be started, or the zygote ended.
+        processes is left. Raises `HarnessError` if no process can be started, or the zygote ended.
         """
         with contextlib.ExitStack() as stack:
             call = {

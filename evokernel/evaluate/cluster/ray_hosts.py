@@ -333,8 +333,7 @@ class RayEvaluator:
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
         """Return the verdict on one candidate.
 
-        Raises:
-            HarnessError: it was lost on three hosts, or a host failed by itself.
+        Raises `HarnessError` if it was lost on three hosts, or a host failed by itself.
         """
         sent = replace(request, after_process=None)  # it stays in this process
         found: Evaluation = await self._ask("evaluate", sent, subject=request.candidate.id)

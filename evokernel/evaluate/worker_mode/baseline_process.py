@@ -94,8 +94,7 @@ class BaselineProcess(RunnerProcess):
     def add_expert(self, expert: str, *, trampoline: str = "") -> None:
         """Add a user's kernel to the baselines: a Python file on a GPU, else a shared object, called by a trampoline.
 
-        Raises:
-            HarnessError: it cannot be loaded.
+        Raises `HarnessError` if it cannot be loaded.
         """
         try:
             self._ask({"hire": expert, "trampoline": trampoline}, (), b"hired", ATTACH_TIMEOUT_S)

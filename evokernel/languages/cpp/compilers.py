@@ -49,8 +49,7 @@ class Compiler:
 def find_compiler() -> Compiler:
     """Return the compiler named by the environment variable CXX, else g++, else clang++.
 
-    Raises:
-        LanguageError: there is none, or CXX names something else than a C++ compiler.
+    Raises `LanguageError` if there is none, or CXX names something else than a C++ compiler.
     """
     wanted = os.environ.get("CXX", "").strip()
     choices = [shlex.split(wanted)] if wanted else [["g++"], ["clang++"]]

@@ -221,8 +221,7 @@ def backward_inputs(
 def compare_gradients(subject: UserOperation, layout: Layout, module: ModuleType, *, stem: str) -> None:
     """Compare both functions with autograd of the original, in fp64, on inputs of several sizes.
 
-    Raises:
-        TaskError: they differ.
+    Raises `TaskError` if they differ.
     """
     forward, backward = getattr(module, f"{stem}_forward"), getattr(module, f"{stem}_backward")
     wide, wanted = subject.with_floats("float64"), wanted_gradients(subject)
@@ -253,8 +252,7 @@ def compare_gradients(subject: UserOperation, layout: Layout, module: ModuleType
 def _backward_example(subject: UserOperation, layout: Layout, module: ModuleType, *, stem: str) -> list[torch.Tensor]:
     """Return arguments of backward at the size of the example. Only integers have contents that mean something.
 
-    Raises:
-        TaskError: forward gives other types than the original, as the example's types show.
+    Raises `TaskError` if forward gives other types than the original, as the example's types show.
     """
     forward = getattr(module, f"{stem}_forward")
     with without_data():

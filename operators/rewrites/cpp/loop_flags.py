@@ -11,9 +11,10 @@ PRAGMA = "omp parallel for schedule(static)"
 
 
 class Parallel:
-    """Division of the iterations of a loop among threads by OpenMP.
+    """Division of the iterations of a loop among threads.
 
-    Legal for loops whose iterations are independent.  Overlapping tiles at the end of a range store equal values.
+    OpenMP does it.  Legal for loops whose iterations are independent.  Overlapping tiles at the end of a range store
+    equal values.
     """
 
     name = "parallel"
@@ -35,9 +36,9 @@ class Parallel:
 
 
 class Unroll:
-    """Unrolling of innermost loops by a tunable factor, left to the compiler's own pragma.
+    """Unroll pragma for a loop.
 
-    Always legal.  It pays where loop control or address updates weigh as much as the body.
+    The factor is tunable.  Always legal.  It pays where loop control or address updates weigh as much as the body.
     """
 
     name = "unroll"

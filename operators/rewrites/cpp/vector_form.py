@@ -108,8 +108,7 @@ class VectorForm:
     def value(self, expr: ir.Expr) -> tuple[ir.Expr, bool]:
         """Return the expression and whether it is a vector.
 
-        Raises:
-            NoVector: it depends on the loop variable in a way that has no vector form.
+        Raises `NoVector` if it depends on the loop variable in a way that has no vector form.
         """
         if self.var not in ir.expr_names(expr) and not ir.expr_names(expr) & (self.own | self.sums.keys() | self.tiles):
             return expr, False

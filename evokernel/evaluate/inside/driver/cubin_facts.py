@@ -129,8 +129,7 @@ def state_sections(image: bytes) -> list[StateSection]:
 def atomic_kernels(image: bytes) -> frozenset[str]:
     """Return the kernels with atomic operations in their code, where compilers put the functions that they call, too.
 
-    Raises:
-        ValueError: as `inspect`.
+    Raises `ValueError` as `inspect`.
     """
     code = {one.name.removeprefix(_CODE): one.data for one in _read_elf(image)[1] if one.name.startswith(_CODE)}
     return frozenset(name for name in inspect(image).kernels if _has_atomics(code.get(name, b"")))

@@ -168,8 +168,7 @@ class _Exposed:
 def as_bytes_tensor(address: int, size_bytes: int) -> Any:
     """Return mapped memory as a torch tensor of bytes, without a copy; valid until it is unmapped.
 
-    Raises:
-        CudaError: torch made a copy.
+    Raises `CudaError` if torch made a copy.
     """
     import torch
 
