@@ -253,6 +253,4 @@ def _verdict(found: CandidateDetails) -> dict[str, Any]:
 
 def _search_speedup(found: CandidateDetails) -> dict[str, float | None] | None:
     """Return the speed-up on the search workloads; held-out ones must not guide proposals."""
-    if found.verdicts.search is None:
-        return None
-    return speedup_document(combined_speedup(found.verdicts.search.timings))
+    return None if found.verdicts.search is None else speedup_document(combined_speedup(found.verdicts.search.timings))

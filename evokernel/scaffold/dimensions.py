@@ -15,6 +15,8 @@ from evokernel.source.expressions import evaluate
 
 Shapes = Mapping[str, tuple[int, ...]]
 Axis = tuple[str, int]
+AxisGroup = tuple[tuple[Axis, ...], int]
+"""Axes that grow together, and what they are multiples of."""
 _MOST_TOGETHER = 6
 """Axes that are tried together, but for all of an extent."""
 _FURTHER = tuple(range(1, 8))
@@ -73,13 +75,13 @@ def derive_layout(subject: UserOperation) -> Layout:
     """
     example = {name: tuple(tensor.shape) for name, tensor in subject.inputs.items()}
     result = outputs_of(subject, example)
-    found: list[tuple[tuple[Axis, ...], int]] = []
+    found: list[AxisGroup] = []
     for extent, axes in _classes(subject, example).items():
         for group, unit in _groups(subject, example, axes, extent):
             if len(found) < len(FIRST) and runs(subject, _with(example, [*found, (group, unit)], FIRST)):
                 found.append((group, unit))
     if len(found) > _MOST_REMOVED:  # too many to try all sets of them
-        general: list[tuple[tuple[Axis, ...], int]] = []
+        general: list[AxisGroup] = []
         for each in found:
             general += [each] * _is_general(subject, example, [*general, each], result)
         found = general
@@ -136,9 +138,7 @@ def in_steps_of_two(subject: UserOperation, layout: Layout) -> Iterator[Layout]:
                 )
 
 
-def _is_general(
-    subject: UserOperation, example: Shapes, found: Sequence[tuple[tuple[Axis, ...], int]], result: Sequence[Any]
-) -> bool:
+def _is_general(subject: UserOperation, example: Shapes, found: Sequence[AxisGroup], result: Sequence[Any]) -> bool:
     """Say whether the outputs follow from the inputs by simple rules where these axes change."""
     with suppress(NotGeneral):
         return bool(_layout(subject, example, _named(found, example, result, subject), result))
@@ -163,9 +163,7 @@ def _classes(subject: UserOperation, example: Shapes) -> dict[int, list[Axis]]:
     }
 
 
-def _groups(
-    subject: UserOperation, example: Shapes, axes: Sequence[Axis], extent: int
-) -> Iterator[tuple[tuple[Axis, ...], int]]:
+def _groups(subject: UserOperation, example: Shapes, axes: Sequence[Axis], extent: int) -> Iterator[AxisGroup]:
     """Yield the smallest sets of equal axes that can change together, with the unit of their change."""
     left = list(axes)
     for size in range(1, len(axes) + 1):
@@ -211,7 +209,7 @@ def _changed(shapes: Shapes, group: Sequence[Axis], extent: int) -> dict[str, tu
     return {name: tuple(shape) for name, shape in made.items()}
 
 
-def _with(example: Shapes, found: Sequence[tuple[tuple[Axis, ...], int]], values: Sequence[int]) -> Shapes:
+def _with(example: Shapes, found: Sequence[AxisGroup], values: Sequence[int]) -> Shapes:
     shapes = example
     for (group, unit), value in zip(found, values, strict=False):
         shapes = _changed(shapes, group, unit * value)
@@ -219,7 +217,7 @@ def _with(example: Shapes, found: Sequence[tuple[tuple[Axis, ...], int]], values
 
 
 def _named(
-    found: Sequence[tuple[tuple[Axis, ...], int]], example: Shapes, result: Sequence[Any], subject: UserOperation
+    found: Sequence[AxisGroup], example: Shapes, result: Sequence[Any], subject: UserOperation
 ) -> tuple[Dimension, ...]:
     """Return named dimensions; those of the first output come first, in its order, as readers expect."""
     first = tuple(outputs_of(subject, _with(example, found, FIRST))[0].shape)
@@ -235,7 +233,7 @@ def _named(
     )
 
 
-def _extent(example: Shapes, group: tuple[tuple[Axis, ...], int]) -> int:
+def _extent(example: Shapes, group: AxisGroup) -> int:
     (name, axis), unit = group[0][0], group[1]
     return example[name][axis] // unit
 

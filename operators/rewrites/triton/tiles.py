@@ -258,9 +258,7 @@ def called_with(call: ast.Call, name: str) -> bool:
 
 def _summands(expr: ast.expr) -> list[ast.expr]:
     """Return the two sides of a sum, split where one of them is the range; the rest stays as written."""
-    if isinstance(expr, ast.BinOp) and isinstance(expr.op, ast.Add):
-        return [expr.left, expr.right]
-    return [expr]
+    return [expr.left, expr.right] if isinstance(expr, ast.BinOp) and isinstance(expr.op, ast.Add) else [expr]
 
 
 def _side(expr: ast.expr) -> int | None:
