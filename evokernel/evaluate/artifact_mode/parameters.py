@@ -27,7 +27,7 @@ class Place:
 
 
 def read_parameter(value: Any, sizes: Mapping[str, int]) -> Parameter:
-    """Check one parameter.
+    """Check one parameter. Raises `PlanError` if it is malformed, or does not fit its type or its buffer.
 
     Args:
         value: `[kind, value]`, as `evaluate/inside/untrusted/recording` describes it.
@@ -35,9 +35,6 @@ def read_parameter(value: Any, sizes: Mapping[str, int]) -> Parameter:
 
     Returns:
         A parameter whose value is a number, a `Place`, None, or a `TensorMap` with a `Place` as its base.
-
-    Raises:
-        PlanError: it is malformed, or does not fit its type or its buffer.
     """
     kind, content = items(value, "a parameter", least=2, most=2)
     if type(kind) is not str:

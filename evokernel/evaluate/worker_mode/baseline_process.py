@@ -314,12 +314,5 @@ def main(text: str) -> None:
     torch.set_num_threads(spec["threads"])
     torch.set_grad_enabled(False)
     task = load_task(spec["task"]).on(spec["device"])
-    _allow_tf32(task.precision.allow_tf32)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = task.precision.allow_tf32
     _Baselines(channel, task, spec["device"]).serve()
-
-
-def _allow_tf32(allowed: bool) -> None:
-    import torch
-
-    torch.backends.cuda.matmul.allow_tf32 = allowed
-    torch.backends.cudnn.allow_tf32 = allowed

@@ -32,14 +32,11 @@ class GpuPythonLanguage(ABC):
     def __init__(
         self, *, forge: PythonCompiler | None, device: DeviceLimits | None = None, compile_timeout_s: float = 30.0
     ) -> None:
-        """Take the tools that build.
+        """Take the tools that build. Raises `LanguageError` if there is no forge.
 
         Args:
             device: limits of the GPU that is compiled for; None for an H100.
             compile_timeout_s: the longest a build for all shapes together may take, in s.
-
-        Raises:
-            LanguageError: there is no forge.
         """
         if forge is None:
             raise LanguageError(

@@ -79,7 +79,8 @@ def init_training(
 ) -> TrainingProject:
     """Write forward and backward of a PyTorch operation, and a project for each.
 
-    The workloads of backward begin with those of forward, so that both kernels know the same sizes.
+    The workloads of backward begin with those of forward, so that both kernels know the same sizes. Raises `TaskError`
+    as `init_project`, or the operation has no gradients that can be traced.
 
     Args:
         path: the Python file.
@@ -88,9 +89,6 @@ def init_training(
         out: the folder to write to.
         force: replace files that are there.
         save: the choice of values that forward saves.
-
-    Raises:
-        TaskError: as `init_project`, or the operation has no gradients that can be traced.
     """
     subject = state_apart(find_subject(path, name=name, inputs=inputs))
     layout = derive_layout(subject)
