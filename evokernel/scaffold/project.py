@@ -67,11 +67,6 @@ class Project:
     unfit: str = ""
     """Reason why the admission failed; else empty."""
 
-    @property
-    def seedless(self) -> str:
-        """Reason why there is no right plain kernel in C++; empty where there is one."""
-        return next((seed.why for seed in self.seeds if seed.language == "cpp"), "")
-
 
 @dataclass(frozen=True, slots=True)
 class ProjectSettings:
