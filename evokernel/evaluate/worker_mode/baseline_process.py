@@ -15,9 +15,10 @@ from evokernel.errors import HarnessError, WorkerDied
 from evokernel.evaluate.inside.driver.batches import Batches
 from evokernel.evaluate.inside.driver.device_sets import DeviceSets, elements
 from evokernel.evaluate.inside.driver.virtual_memory import synchronize
+from evokernel.evaluate.inside.process.descriptors import requests
 from evokernel.evaluate.inside.process.seal import PR_SET_PDEATHSIG, prctl
 from evokernel.evaluate.memory.arena import Arena
-from evokernel.evaluate.sandbox.timed_process import MESSAGE_BYTES, RunnerProcess
+from evokernel.evaluate.sandbox.timed_process import RunnerProcess
 from evokernel.evaluate.worker_mode.expert_loop import EXPERT, CompiledLoop, python_baseline
 from evokernel.task import Baseline, Role, Task
 
@@ -170,11 +171,7 @@ class _Baselines:
 
     def serve(self) -> None:
         self.channel.send(b"loaded")
-        while True:
-            message, descriptors, _, _ = socket.recv_fds(self.channel, MESSAGE_BYTES, 2)
-            if not message:
-                return
-            request = json.loads(message)
+        for request, descriptors in requests(self.channel):
             if "prepare" in request:
                 self._prepare(request)
             elif "select" in request:

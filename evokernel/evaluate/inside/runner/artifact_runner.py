@@ -22,14 +22,13 @@ from ..driver.cuda_driver import CudaLaunchError
 from ..driver.memory_scrub import MemoryScrub, frame_for
 from ..driver.tlb_warmup import TlbWarmup
 from ..process import bundle
-from ..process.descriptors import keep_only
+from ..process.descriptors import keep_only, requests
 from ..process.seal import PR_SET_DUMPABLE, isolate, prctl, seal
 from ..process.shared_flag import SharedFlags, interruptions
 from .mapped_memory import MappedArena, PrivateMemory
 from .recorded_candidate import RecordedCandidate, RecordedStep
 
 STDERR, CHANNEL, FLAGS = 2, 3, 4
-MESSAGE_BYTES = 1 << 18
 TEXT_LIMIT = 2000
 _LOOKS = 2000  # reads of the flag between two of the channel
 PLAN, CUBINS = "plan.json", "cubins/"
@@ -71,11 +70,7 @@ class _Runner:
 
     def serve(self) -> None:
         self._channel.send(b"up")
-        while True:
-            message, descriptors, _, _ = socket.recv_fds(self._channel, MESSAGE_BYTES, 2)
-            if not message:
-                return
-            request = json.loads(message)
+        for request, descriptors in requests(self._channel):
             try:
                 self._answer(request, descriptors)
             except Exception as error:  # noqa: BLE001  the judge must hear of any error and its likely cause

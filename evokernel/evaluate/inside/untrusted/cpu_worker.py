@@ -11,11 +11,10 @@ import os
 import socket
 from typing import Any
 
-from ..process.descriptors import keep_only
+from ..process.descriptors import keep_only, requests
 from ..process.seal import LIBC, PR_SET_DUMPABLE, check, isolate, prctl, seal
 
 STDERR, CHANNEL, ARTIFACT = 2, 3, 4
-MESSAGE_BYTES = 65536
 PROT_NONE = 0
 
 
@@ -47,11 +46,7 @@ class _Worker:
     def serve(self) -> None:
         if not self._load():
             return
-        while True:
-            message, descriptors, _, _ = socket.recv_fds(self.channel, MESSAGE_BYTES, 2)
-            if not message:
-                return
-            request = json.loads(message)
+        for request, descriptors in requests(self.channel):
             if "prepare" in request:
                 self._prepare(request)
             else:

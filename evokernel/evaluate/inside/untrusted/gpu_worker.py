@@ -13,11 +13,10 @@ from typing import Any
 
 from ..driver.batches import Batches
 from ..driver.device_sets import DeviceSets
-from ..process.descriptors import keep_only
+from ..process.descriptors import keep_only, requests
 from ..process.seal import PR_SET_DUMPABLE, isolate, prctl, seal
 
 STDERR, CHANNEL = 2, 3
-MESSAGE_BYTES = 1 << 18
 TEXT_LIMIT = 4000
 _DEVICE_ERRORS = ("CudaError", "AcceleratorError", "OutOfMemoryError")
 
@@ -51,11 +50,7 @@ class _Worker:
 
     def serve(self) -> None:
         self._make_context()
-        while True:
-            message, descriptors, _, _ = socket.recv_fds(self.channel, MESSAGE_BYTES, 2)
-            if not message:
-                return
-            request = json.loads(message)
+        for request, descriptors in requests(self.channel):
             try:
                 self._answer(request, descriptors)
             except BaseException as error:  # noqa: BLE001  a candidate may raise anything, which ends this worker with a reason
