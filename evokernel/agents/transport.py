@@ -10,6 +10,7 @@ import socket
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -24,7 +25,6 @@ from evokernel.agents.workspace import (
     REPLY,
     SOCKETS,
     TOOLS,
-    AgentReport,
     AgentWorkspace,
     check_folders,
     report_of,
@@ -205,7 +205,7 @@ class AgentTransport:
                 await asyncio.wait([job])
 
     def _reply(
-        self, workspace: AgentWorkspace, report: AgentReport, *, ended: ProcessExit, flood: str
+        self, workspace: AgentWorkspace, report: TransportReply, *, ended: ProcessExit, flood: str
     ) -> TransportReply:
         # standard output and errors are our own program's: `BEGUN`, and the reason where the command cannot run
         if not ended.stdout.startswith(BEGUN):
@@ -220,12 +220,7 @@ class AgentTransport:
             raise HopelessModel(f"{reason}: the sandbox shows the system's programs and agent_reads")
         if not text.strip():
             self._refuse(workspace, ended)
-        return TransportReply(
-            text=text,
-            prompt_tokens=report.prompt_tokens,
-            completion_tokens=report.completion_tokens,
-            cost_usd=report.cost_usd,
-        )
+        return replace(report, text=text)
 
     def _refuse(self, workspace: AgentWorkspace, ended: ProcessExit) -> NoReturn:
         if ended.timed_out:
