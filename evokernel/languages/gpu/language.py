@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from evokernel.errors import LanguageError
@@ -102,7 +103,7 @@ class GpuPythonLanguage(ABC):
         except (ValueError, KeyError) as error:
             return BuildFailure(f"the build was tampered with: {str(error)[:200]}")
         metrics = {**found.metrics, "artifact_bytes": float(len(blob)), "recordable": recordable}
-        return Built(artifact=blob, hash=found.hash, descriptor=found.descriptor, metrics=metrics)
+        return replace(found, artifact=blob, metrics=metrics)
 
     def _properties(self) -> dict[str, int]:
         """Return the properties of the device by the names of Triton and torch."""
