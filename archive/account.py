@@ -233,11 +233,7 @@ class RunAccount:
         if known.fidelity is Fidelity.PRECISE and measured.fidelity is not Fidelity.PRECISE:
             return
         self.contenders[program] = replace(
-            known,
-            mode=measured.mode,
-            fidelity=measured.fidelity,
-            fitness=measured.fitness,
-            evaluation_seq=measured.seq,
+            known, mode=measured.mode, fidelity=measured.fidelity, fitness=measured.fitness, evaluation_seq=measured.seq
         )
         if self.lead is not None and self.lead.program_hash == program:
             self._find_lead()
@@ -286,11 +282,7 @@ def _rank(known: LeaderChange) -> tuple[float, int]:
 
 def _measured_as(known: LeaderChange, other: LeaderChange) -> LeaderChange:
     return replace(
-        known,
-        mode=other.mode,
-        fidelity=other.fidelity,
-        fitness=other.fitness,
-        evaluation_seq=other.evaluation_seq,
+        known, mode=other.mode, fidelity=other.fidelity, fitness=other.fitness, evaluation_seq=other.evaluation_seq
     )
 
 

@@ -106,18 +106,13 @@ class Calls:
     def end(self, number: int, result: ModelCallResult) -> None:
         """Store the outcome of a call.
 
-        Raises:
-            StoreError: the call is not open, or the result says that it still is.
+        Raises `StoreError` if the call is not open, or the result says that it still is.
         """
         if result.status is CallStatus.OPEN:
             raise StoreError(f"{self._database.path}: call {number} cannot end and stay open")
         self._changed()
         with self._database.money_transaction():
-            values = (
-                result.status.value,
-                put_text(self._database, clean(result.text)),
-                *usage_values(result.usage),
-            )
+            values = (result.status.value, put_text(self._database, clean(result.text)), *usage_values(result.usage))
             open_call = "SELECT 1 FROM calls WHERE number = ? AND status = ?"
             if self._database.row(open_call, (number, CallStatus.OPEN.value)) is None:
                 raise StoreError(f"{self._database.path}: call {number} is not open: never begun, or ended before")

@@ -19,19 +19,17 @@ from evokernel.errors import StoreCorrupt, StoreError
 def fork(source: Path | str, target: Path | str, *, candidate: str) -> int:
     """Copy a candidate and its ancestors, with their evaluations, into a new store; return how many candidates.
 
-    In the new store their steps and seqs count from 1 and their order stays. `origin` names the run and the step
-    (or seq) they come from. Evaluations under the key of the new run are used again; others are history only.
-    Seconds and dollars spent on them do not count there. Calls of models and insights are not copied: a copied
-    proposal keeps its own usage and names no insights. Hidden checks of the run come along, and wait until they are
-    admitted. The task, seed and device of the new run are still open.
+    In the new store their steps and seqs count from 1 and their order stays. `origin` names the run and the step (or
+    seq) they come from. Evaluations under the key of the new run are used again; others are history only. Seconds and
+    dollars spent on them do not count there. Calls of models and insights are not copied: a copied proposal keeps its
+    own usage and names no insights. Hidden checks of the run come along, and wait until they are admitted. The task,
+    seed and device of the new run are still open. Raises `StoreError` if there is no such candidate, or the target is
+    in use.
 
     Args:
         source: the store to copy from; only read, also while an engine writes it.
         target: the new file; it must not hold a run.
         candidate: an id, or a beginning of one that no other has.
-
-    Raises:
-        StoreError: there is no such candidate, or the target is in use.
     """
     if Path(source).absolute() == Path(target).absolute():
         raise StoreError(f"cannot fork {source} into itself; name another file")

@@ -84,10 +84,8 @@ def read_identity(database: Database) -> RunIdentity | None:
 def begin_run(database: Database, identity: RunIdentity, *, session: int | None, earlier: Collection[str] = ()) -> None:
     """Write the identity of a new run, or compare it with the stored one.
 
-    A task hash among the `earlier` ones is of the same task.
-
-    Raises:
-        RunMismatch: the store holds a different search; the message names each differing field.
+    A task hash among the `earlier` ones is of the same task. Raises `RunMismatch` if the store holds a different
+    search; the message names each differing field.
     """
     with database.transaction():
         old = read_identity(database)

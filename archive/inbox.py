@@ -22,8 +22,7 @@ from evokernel.records.candidate import clean
 def put(path: Path, kind: str, payload: Any, *, author: str) -> int:
     """Append an entry to the inbox of a store, from any process at any time, and return its number.
 
-    Raises:
-        StoreError: there is no store, it cannot be written, or the payload is not JSON.
+    Raises `StoreError` if there is no store, it cannot be written, or the payload is not JSON.
     """
     try:
         text = json.dumps(payload)

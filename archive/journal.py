@@ -49,13 +49,19 @@ class EntryKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ResultEntry:
-    """A proposal with its evaluation."""
+class JournalFact:
+    """A fact of the journal."""
 
     seq: int
     """The number of the fact."""
     at: float
     """The time of commit, in s since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultEntry(JournalFact):
+    """A proposal with its evaluation."""
+
     proposal: Proposal
     """The proposal of the step."""
     program_hash: str
@@ -91,13 +97,9 @@ class ResultEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class EmptyStep:
+class EmptyStep(JournalFact):
     """A step without a proposal and without an insight."""
 
-    seq: int
-    """The number of the fact."""
-    at: float
-    """The time of commit, in s since 1970."""
     no_candidate: NoCandidate
     """The reason, the parents and the cost."""
 
@@ -108,13 +110,9 @@ class EmptyStep:
 
 
 @dataclass(frozen=True, slots=True)
-class InsightEntry:
+class InsightEntry(JournalFact):
     """A step with an insight in place of a proposal."""
 
-    seq: int
-    """The number of the fact."""
-    at: float
-    """The time of commit, in s since 1970."""
     no_candidate: NoCandidate
     """Operator, parents and cost of the step."""
     insight: Insight
@@ -127,13 +125,9 @@ class InsightEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluationEntry:
+class EvaluationEntry(JournalFact):
     """A further evaluation of a candidate, outside any step: a confirmation, or the final one."""
 
-    seq: int
-    """The number of the fact."""
-    at: float
-    """The time of commit, in s since 1970."""
     evaluation: Evaluation
     """The verdict."""
     origin: str
@@ -141,13 +135,9 @@ class EvaluationEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class InboxEntry:
-    """An entry of the inbox that the engine took in."""
+class InboxEntry(JournalFact):
+    """An entry of the inbox that the engine took in; its `seq` is 0 while it waits."""
 
-    seq: int
-    """The number of the fact; 0 while the entry waits."""
-    at: float
-    """The time of commit, in s since 1970."""
     id: int
     """The number of the entry in the inbox."""
     kind: str
@@ -161,13 +151,9 @@ class InboxEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigEntry:
+class ConfigEntry(JournalFact):
     """A setting that changed between sessions."""
 
-    seq: int
-    """The number of the fact."""
-    at: float
-    """The time of commit, in s since 1970."""
     key: str
     """The setting, dotted."""
     old: Any
@@ -177,13 +163,9 @@ class ConfigEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class StopEntry:
+class StopEntry(JournalFact):
     """The orderly end of a session."""
 
-    seq: int
-    """The number of the fact."""
-    at: float
-    """The time of commit, in s since 1970."""
     reason: str
     """The reason to stop."""
 
@@ -196,8 +178,7 @@ _Reader = Callable[[Database, _Times, int, int], list[Fact]]
 def read_facts(database: Database, after: int = 0) -> Iterator[Fact]:
     """Yield every fact with a seq above `after`, a page at a time: no cursor stays open between pages.
 
-    Raises:
-        StoreCorrupt: a journal entry without its content.
+    Raises `StoreCorrupt` for a journal entry without its content.
     """
     while page := database.rows("SELECT seq, at FROM journal WHERE seq > ? ORDER BY seq LIMIT ?", (after, _PAGE)):
         times = {row["seq"]: row["at"] for row in page}

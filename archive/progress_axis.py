@@ -32,8 +32,7 @@ class ProgressAxis:
     def at(self, seq: int, by: By) -> float:
         """Return the progress of the run at a fact.
 
-        Raises:
-            StoreError: there is no such fact, or no measure of that name.
+        Raises `StoreError` if there is no such fact, or no measure of that name.
         """
         if by not in BYS:
             raise StoreError(f"progress is measured by {', '.join(BYS)}, not by {by!r}")

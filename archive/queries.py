@@ -40,11 +40,7 @@ _LEASED = "step IN (SELECT step FROM leases)"
 
 
 def candidate(database: Database, name: str) -> StoredCandidate:
-    """Return the candidate with an id or the beginning of one.
-
-    Raises:
-        StoreError: none or several begin with it.
-    """
+    """Return the candidate with an id or the beginning of one. Raises `StoreError` if none or several begin with it."""
     wanted = name.strip().lower()
     if not re.fullmatch(r"[0-9a-f]{1,16}", wanted):
         raise StoreError(f"{name!r} is no candidate id; ids are up to 16 hexadecimal digits{_some_ids(database)}")

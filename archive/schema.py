@@ -19,8 +19,7 @@ _APPLICATION_AND_VERSION = (
 def version_of(database: Database) -> int:
     """Return the schema version of the file, 0 for an empty one.
 
-    Raises:
-        StoreCorrupt: the file is an SQLite database of something else.
+    Raises `StoreCorrupt` if the file is an SQLite database of something else.
     """
     found = database.row(_APPLICATION_AND_VERSION)  # one query: another process may be making the file
     version, application, tables = (0, 0, 0) if found is None else (int(each) for each in found)

@@ -32,11 +32,7 @@ def put_text(database: Database, text: str) -> str:
 
 
 def unpack(body: bytes) -> str:
-    """Return the text of a stored body.
-
-    Raises:
-        StoreCorrupt: the body is damaged.
-    """
+    """Return the text of a stored body. Raises `StoreCorrupt` if the body is damaged."""
     try:
         return _codec.decompress(body).decode()
     except (zstandard.ZstdError, UnicodeDecodeError, MemoryError) as error:  # a damaged header asks for any size

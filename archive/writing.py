@@ -10,14 +10,7 @@ from archive import chain, checksums, insights
 from archive.checksums import Values, checksum
 from archive.database import Database
 from archive.journal import EntryKind
-from archive.records import (
-    INSERT_PROPOSAL,
-    NoCandidate,
-    evaluation_row,
-    no_candidate_row,
-    proposal_row,
-    to_json,
-)
+from archive.records import INSERT_PROPOSAL, NoCandidate, evaluation_row, no_candidate_row, proposal_row, to_json
 from archive.texts import put_text
 from evokernel.errors import StoreError
 from evokernel.records.candidate import Proposal, clean
@@ -43,8 +36,7 @@ def append(
 def propose(database: Database, proposal: Proposal, *, program_hash: str, skeleton: str, session: int | None) -> None:
     """Store a proposal with its text, its edges and a lease.
 
-    Raises:
-        StoreError: the step is taken, or a parent or an insight is not in the store.
+    Raises `StoreError` if the step is taken, or a parent or an insight is not in the store.
     """
     candidate, now = proposal.candidate, time.time()
     with database.transaction():
@@ -97,10 +89,8 @@ def record_insight(
 ) -> int:
     """Store that a step ended with an insight and return the seq.
 
-    The `others` of the same reply wait in the inbox, from which each becomes a fact of its own.
-
-    Raises:
-        StoreError: the step is taken, or what the insight is about or was made from is not in the store.
+    The `others` of the same reply wait in the inbox, from which each becomes a fact of its own. Raises `StoreError` if
+    the step is taken, or what the insight is about or was made from is not in the store.
     """
     with database.transaction():
         for each in (insight, *others):

@@ -54,11 +54,7 @@ NAMES = {
 
 
 def resolve(module: str, name: str) -> Any:
-    """Return the object that an old module had under a name.
-
-    Raises:
-        AttributeError: it had no such name.
-    """
+    """Return the object that an old module had under a name. Raises `AttributeError` if it had no such name."""
     for home in MODULES.get(module, ()):
         found = vars(import_module(home))
         if (new := NAMES.get(name, name)) in found:

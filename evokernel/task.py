@@ -90,8 +90,7 @@ class Tensor:
     def strides_at(self, dims: Mapping[str, int]) -> tuple[int, ...] | None:
         """Return the declared strides for given dimensions, in elements; None for a row-major tensor.
 
-        Raises:
-            ValueError: elements would overlap, or an expression fails.
+        Raises `ValueError` if elements would overlap, or an expression fails.
         """
         if self.strides is None:
             return None
@@ -357,8 +356,7 @@ class Task:
     def on(self, device_class: str) -> "Task":
         """Return the task as it is on one class of devices: its workloads alone, its dtype, its baselines.
 
-        Raises:
-            TaskError: the task has no workloads for that class.
+        Raises `TaskError` if the task has no workloads for that class.
         """
         if device_class not in self.workloads:
             known = ", ".join(sorted(self.workloads)) or "none"

@@ -245,9 +245,7 @@ class History:
     def pair(self, operator: str, model: str) -> OperatorRecord:
         """Return the record of an operator with a model; without one, with all of them together."""
         records = self.pairs.get(operator, {})
-        if model:
-            return records.get(model, OperatorRecord())
-        return sum(records.values(), OperatorRecord())
+        return records.get(model, OperatorRecord()) if model else sum(records.values(), OperatorRecord())
 
     def _record(
         self, outcome: StepResult, usage: Usage, *, gain: float, device_s: float, device_usd_per_s: float

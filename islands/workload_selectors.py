@@ -3,7 +3,6 @@
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,8 @@ class LexicaseSelector:
 
     def __init__(self, pressure: float, objective: str = "") -> None:
         self._objective = objective
-        self._selection = _own_selection()
+        # a copy of deap's module of selectors: it draws from a global, here replaced, that the rest never sees
+        self._selection = load_file(selection.__file__, selection.__name__)
 
     def select(self, elites: Sequence[Elite], picks: Mapping[str, int], rng: np.random.Generator) -> Elite:
         """Return one elite; `picks` does not matter."""
@@ -56,11 +56,6 @@ def individuals(elites: Sequence[Elite], objective: str = "") -> list[Individual
         scores = [[*each, -elite.descriptor.get(objective, 0.0)] for each, elite in zip(scores, elites, strict=True)]
     made = type("Scores", (base.Fitness,), {"weights": (1.0,) * len(scores[0])})
     return [Individual(elite, made(each)) for elite, each in zip(elites, scores, strict=True)]
-
-
-def _own_selection() -> ModuleType:
-    """Return a copy of deap's module of selectors: it draws from a global, here replaced, that the rest never sees."""
-    return load_file(selection.__file__, selection.__name__)
 
 
 WORKLOAD_SELECTORS = {"lexicase": LexicaseSelector}

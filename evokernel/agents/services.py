@@ -16,8 +16,7 @@ class AgentServices(Protocol):
     async def evaluate(self, source: str, origin: Origin, *, agent: str) -> dict[str, Any]:
         """Return the verdict on a kernel as JSON values, after it was written down; it enters no population.
 
-        Raises:
-            EvokernelError: the source is too long, or our own machinery failed.
+        Raises `EvokernelError` if the source is too long, or our own machinery failed.
         """
 
     def lineage(self, candidate: str) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -24,7 +25,6 @@ from evokernel.agents.workspace import (
     REPLY,
     SOCKETS,
     TOOLS,
-    AgentReport,
     AgentWorkspace,
     check_folders,
     report_of,
@@ -70,19 +70,11 @@ class AgentTransport:
     """Runs a command for each attempt. Implements `Transport`.
 
     The prompt is the command's standard input. Its answer is the file `reply.md`, or what it prints where it ends with
-    exit code 0.
-
-    Raises:
-        ConfigError: agents cannot run here, or the entry names what is not there.
+    exit code 0. Raises `ConfigError` if agents cannot run here, or the entry names what is not there.
     """
 
     def __init__(
-        self,
-        config: ModelConfig,
-        *,
-        redactor: Redactor,
-        services: ServiceReference,
-        environment: Mapping[str, str],
+        self, config: ModelConfig, *, redactor: Redactor, services: ServiceReference, environment: Mapping[str, str]
     ) -> None:
         self._config = config
         self._redactor = redactor
@@ -213,7 +205,7 @@ class AgentTransport:
                 await asyncio.wait([job])
 
     def _reply(
-        self, workspace: AgentWorkspace, report: AgentReport, *, ended: ProcessExit, flood: str
+        self, workspace: AgentWorkspace, report: TransportReply, *, ended: ProcessExit, flood: str
     ) -> TransportReply:
         # standard output and errors are our own program's: `BEGUN`, and the reason where the command cannot run
         if not ended.stdout.startswith(BEGUN):
@@ -228,12 +220,7 @@ class AgentTransport:
             raise HopelessModel(f"{reason}: the sandbox shows the system's programs and agent_reads")
         if not text.strip():
             self._refuse(workspace, ended)
-        return TransportReply(
-            text=text,
-            prompt_tokens=report.prompt_tokens,
-            completion_tokens=report.completion_tokens,
-            cost_usd=report.cost_usd,
-        )
+        return replace(report, text=text)
 
     def _refuse(self, workspace: AgentWorkspace, ended: ProcessExit) -> NoReturn:
         if ended.timed_out:

@@ -7,12 +7,11 @@ import stat
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from evokernel.errors import ConfigError
-from evokernel.llm.transport import LONGEST_REPLY_BYTES
+from evokernel.llm.transport import LONGEST_REPLY_BYTES, TransportReply
 
 PROMPT, REPLY, OUTPUT, ERRORS, TOOLS = "prompt.md", "reply.md", "stdout.txt", "stderr.txt", "mcp.json"
 HOME, SOCKETS = "home", ".evokernel"
@@ -23,20 +22,6 @@ _LONGEST_SOCKET_PATH = 107
 MOST_BYTES = 256 << 20
 MOST_FILES = 20_000
 LARGEST_SETTINGS_BYTES = 64 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class AgentReport:
-    """The end of a command's standard output, where it is a JSON object on its reply and its cost."""
-
-    text: str
-    """The reply."""
-    cost_usd: float | None = None
-    """Dollars; None where it does not say."""
-    prompt_tokens: int | None = None
-    """Tokens that it read; None where it does not say."""
-    completion_tokens: int | None = None
-    """Tokens that it wrote; None where it does not say."""
 
 
 class AgentWorkspace:
@@ -60,8 +45,7 @@ class AgentWorkspace:
     def fill(self, prompt: str, files: Mapping[str, str], *, settings: str) -> None:
         """Write the prompt and further files by relative path, and copy a folder of settings into the home.
 
-        Raises:
-            ConfigError: the folder of settings cannot be copied, or is too large.
+        Raises `ConfigError` if the folder of settings cannot be copied, or is too large.
         """
         for name, text in {PROMPT: prompt, **files}.items():
             path = self.folder / name
@@ -156,7 +140,7 @@ def _refuse(error: OSError) -> None:
     raise ConfigError(f"agent_folder: {error.filename} cannot be read: {error.strerror}")
 
 
-def report_of(output: str) -> AgentReport:
+def report_of(output: str) -> TransportReply:
     """Return what a command says on stdout: a JSON object with its text in `result`, or the text itself.
 
     The object may say `total_cost_usd`, and `input_tokens` and `output_tokens` within `usage`.
@@ -164,13 +148,13 @@ def report_of(output: str) -> AgentReport:
     try:
         said = json.loads(output)
     except (ValueError, RecursionError):
-        return AgentReport(output)
+        return TransportReply(output)
     if not isinstance(said, dict) or not isinstance(said.get("result"), str):
-        return AgentReport(output)
+        return TransportReply(output)
     usage = said["usage"] if isinstance(said.get("usage"), dict) else {}
     dollars = said.get("total_cost_usd")
     number = dollars if isinstance(dollars, int | float) and not isinstance(dollars, bool) else -1.0
-    return AgentReport(
+    return TransportReply(
         text=said["result"],
         cost_usd=float(number) if 0 <= number <= sys.float_info.max else None,
         prompt_tokens=_count(usage.get("input_tokens")),

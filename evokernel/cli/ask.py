@@ -8,7 +8,7 @@ import click
 from evokernel.cli.completion import complete_operators
 from evokernel.cli.display.tables import put, table
 from evokernel.cli.display.text import clean, one_line, stdout
-from evokernel.cli.locate import CONFIG_SUFFIXES, open_store, store_argument, store_path
+from evokernel.cli.locate import CONFIG_SUFFIXES, FOLDER, open_store, store_argument, store_path
 
 if TYPE_CHECKING:
     from evokernel.config.run import RunConfig
@@ -22,7 +22,7 @@ MOST = 200
 )
 @store_argument
 @click.option("-n", "--count", type=click.IntRange(1, MOST), default=8, show_default=True, help="Prompts to write.")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="The folder for them.")
+@click.option("--out", type=FOLDER, required=True, help="The folder for them.")
 @click.option(
     "--operator",
     "operators",

@@ -25,17 +25,9 @@ from evokernel.cli.display.text import (
     times,
 )
 from evokernel.cli.display.word_table import WordTable
-from evokernel.cli.locate import json_option, open_store, stores_argument
+from evokernel.cli.locate import POSITIVE, json_option, open_store, stores_argument
 from evokernel.records.timing import Speedup
-from evokernel.report.compare import (
-    ComparedRun,
-    Comparison,
-    Difference,
-    SeedGroup,
-    SpeedupMilestone,
-    Spread,
-    compare,
-)
+from evokernel.report.compare import ComparedRun, Comparison, Difference, SeedGroup, SpeedupMilestone, Spread, compare
 from evokernel.report.comparison_document import comparison_document
 from evokernel.report.effort import prices_known
 from evokernel.report.verdicts import MeasurementKind
@@ -49,7 +41,7 @@ Row = tuple[str, Sequence[Text | str]]
 @click.command()
 @stores_argument
 @click.option(
-    "--level", "levels", multiple=True, type=click.FloatRange(0, min_open=True), metavar="SPEEDUP",
+    "--level", "levels", multiple=True, type=POSITIVE, metavar="SPEEDUP",
     help="Say, too, when each run had reached this speed-up over the fastest baselines. May be given several times.",
 )  # fmt: skip
 @json_option

@@ -38,11 +38,7 @@ class Delivery:
     """
 
     def __init__(
-        self,
-        config: NotifyConfig,
-        *,
-        environment: Mapping[str, str] = os.environ,
-        pauses_s: Sequence[float] = PAUSES_S,
+        self, config: NotifyConfig, *, environment: Mapping[str, str] = os.environ, pauses_s: Sequence[float] = PAUSES_S
     ) -> None:
         self.config = config
         self._url = _address(config, environment)

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evokernel.cli.display.text import BAD, DIM, GOOD, WARN, clean, stdout
-from evokernel.cli.locate import RUNS
+from evokernel.cli.locate import PATH, RUNS
 from evokernel.config.models import ModelConfig
 
 
@@ -16,9 +16,7 @@ from evokernel.config.models import ModelConfig
     epilog="Exit codes: 0 a search can run, or the model answers; 1 something is missing, or it does not answer at "
     "present; 2 an error, such as a wrong key."
 )
-@click.option(
-    "--runs", type=click.Path(path_type=Path), default=RUNS, show_default=True, help="Where stores are written."
-)
+@click.option("--runs", type=PATH, default=RUNS, show_default=True, help="Where stores are written.")
 @click.option(
     "--model", "models", multiple=True, metavar="MODEL", help="Ask only this model one word; may be repeated."
 )

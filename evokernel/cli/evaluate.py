@@ -10,7 +10,7 @@ from rich.text import Text
 from evokernel.cli.display.tables import put, sheet, table, workloads
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, clean, interval, one_line, stdout, styled_speedup
 from evokernel.cli.display.word_table import WordTable
-from evokernel.cli.locate import cuda_include_option, json_option
+from evokernel.cli.locate import EXISTING_FILE, cuda_include_option, json_option
 from evokernel.records.evaluation import Evaluation, Fidelity
 from evokernel.records.evaluation_document import stages_of
 from evokernel.records.timing import combined_speedup
@@ -30,12 +30,12 @@ _STYLES = {"passed": GOOD, "failed": BAD, "skipped": DIM, "not reached": DIM}
     epilog="Exit codes: 0 the kernel is right, or with --compile-only was built; 1 it is wrong, or was not built; 2 it "
     "could not be judged, said on stderr."
 )
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE")
+@click.argument("file", type=EXISTING_FILE, metavar="FILE")
 @click.option("--task", "task_spec", required=True, metavar="T", help="A built-in task or the path of a task file.")
 @click.option("--final", is_flag=True, help="Also measure it anew, in fresh processes, on the held-out workloads.")
 @click.option(
     "--expert",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=EXISTING_FILE,
     metavar="FILE",
     help="A right kernel to compare it with, too; it is run unconfined, as the task is.",
 )

@@ -21,7 +21,7 @@ from evokernel.cli.display.snapshot import NOTHING, SnapshotTaker
 from evokernel.cli.display.tables import best_kernel_tables, put, sheet, to_take
 from evokernel.cli.display.text import DIM, duration, stdout
 from evokernel.cli.group import Refused
-from evokernel.cli.locate import store_of
+from evokernel.cli.locate import FILE, PATH, POSITIVE, store_of
 from evokernel.cli.model_trial import model_options, with_models
 from evokernel.cli.notifier import Notifier
 from evokernel.cli.session import SIGNAL_EXIT, SessionEnd, discard_stdout, run_session
@@ -53,28 +53,22 @@ class _TryAgain(Refused):
     "141 the reader of the output went away. After a signal what is in flight is finished first, a second "
     "signal stops at once. Nothing finished is ever lost: run the same command to go on."
 )
-@click.argument("config", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("config", type=FILE)
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace one setting, e.g. threads=2.")
 @click.option(
     "--budget", metavar="LIMITS", help="In place of the config's budget, e.g. evaluations=200,hours=1 (or 90min)."
 )
 @click.option("--fresh", is_flag=True, help="Move the store aside under a dated name and start over.")
 @click.option(
-    "-s",
-    "--store",
-    type=click.Path(path_type=Path),
-    shell_complete=complete_stores,
-    help="The store to write, in place of the config's.",
+    "-s", "--store", type=PATH, shell_complete=complete_stores, help="The store to write, in place of the config's."
 )
 @click.option("--on-end", metavar="CMD", help="Run this at the end, 15 s at most; it gets a message as JSON.")
 @click.option(
     "--session-hours",
-    type=click.FloatRange(min=0, min_open=True),
+    type=POSITIVE,
     help="End this session at so many hours of all sessions; the budget stays as it is. So a queue ends a slice.",
 )
-@click.option(
-    "--session-dollars", type=click.FloatRange(min=0, min_open=True), help="The same by dollars of all sessions."
-)
+@click.option("--session-dollars", type=POSITIVE, help="The same by dollars of all sessions.")
 @model_options
 @click.pass_context
 def command(
@@ -145,8 +139,7 @@ def _stored_config(path: Path) -> str | None:
 def budget_override(text: str) -> str:
     """Return `evaluations=200,hours=1` as a YAML mapping; hours may have a unit, as in `hours=90min`.
 
-    Raises:
-        ConfigError: a part is not name=number.
+    Raises `ConfigError` if a part is not name=number.
     """
     limits = {}
     for part in text.split(","):

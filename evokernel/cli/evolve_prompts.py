@@ -16,7 +16,7 @@ from archive.store import Store
 from evokernel import __version__
 from evokernel.cli.display.tables import cost
 from evokernel.cli.display.tables import dollars as in_dollars
-from evokernel.cli.locate import open_store, store_path
+from evokernel.cli.locate import PATH, open_store, store_path
 from evokernel.cli.model_trial import model_options
 from evokernel.cli.session import SIGNAL_EXIT, SIGNALS
 from evokernel.config.model_choice import DEFAULT_CALLS, DEFAULT_DOLLARS, VARIABLE, ModelChoice, chosen_models
@@ -28,21 +28,19 @@ if TYPE_CHECKING:
     from evokernel.evolve_prompts.search import PromptSettings
     from evokernel.evolve_prompts.store import PromptStore
 
-_STORES = click.Path(path_type=Path)
-
 
 @click.command(
     epilog="Exit codes: 0 decided, or the budget was used before; 2 an error, said on stderr; 130, 143, 129 stopped by "
     "SIGINT, SIGTERM, SIGHUP. The same command goes on, and asks nothing twice."
 )
 @click.argument("operator")
-@click.argument("stores", nargs=-1, required=True, type=_STORES, metavar="STORE|CONFIG...")
+@click.argument("stores", nargs=-1, required=True, type=PATH, metavar="STORE|CONFIG...")
 @click.option(
     "--held-out",
     "held_out",
     multiple=True,
     required=True,
-    type=_STORES,
+    type=PATH,
     metavar="STORE|CONFIG",
     help="A run whose task decides at the end and is seen by no edit; may be repeated.",
 )
@@ -52,19 +50,9 @@ _STORES = click.Path(path_type=Path)
 @click.option("--asks", type=click.IntRange(1, 64), default=4, show_default=True, help="Asks for a text and a task.")
 @click.option("--rounds", type=click.IntRange(1, 1000), default=8, show_default=True, help="The most edits.")
 @click.option("--calls", type=click.IntRange(1), help="The most calls of models, edits among them.")
-@click.option(
-    "--prompts", type=click.Path(path_type=Path), help="A folder of prompts to begin with; else the first run's."
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("prompts"),
-    show_default=True,
-    help="The folder for a winner.",
-)
-@click.option(
-    "--store", type=click.Path(path_type=Path), help="The evolution's file. Default: runs/prompts-OPERATOR.db."
-)
+@click.option("--prompts", type=PATH, help="A folder of prompts to begin with; else the first run's.")
+@click.option("--out", type=PATH, default=Path("prompts"), show_default=True, help="The folder for a winner.")
+@click.option("--store", type=PATH, help="The evolution's file. Default: runs/prompts-OPERATOR.db.")
 @model_options
 @click.pass_context
 def command(
@@ -148,8 +136,7 @@ def _tasks(
 def _models(config: RunConfig, choice: ModelChoice) -> RunConfig:
     """Return a config with the models of the options, of `EVOKERNEL_MODEL` or of the first run.
 
-    Raises:
-        ConfigError: there is none, or an option cannot be used.
+    Raises `ConfigError` if there is none, or an option cannot be used.
     """
     own = () if choice.models else config.models
     config = config.model_copy(update={"models": own})

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from evokernel.cli.display.tables import put, sheet, workloads
 from evokernel.cli.display.text import DIM, GOOD, STRONG, clean, interval, stderr, stdout, times
-from evokernel.cli.locate import open_store, store_option
+from evokernel.cli.locate import PATH, open_store, store_option
 from evokernel.cli.training import check_training, export_training, training_options
 from evokernel.records.timing import Speedup
 from evokernel.report.best import best_kernel, candidate_id
@@ -25,7 +25,7 @@ _UNTRIED = "kernel.py is the text that was judged; the other files were not run:
 @click.command(
     epilog="Exit codes: 0 written, or the rows are sound; 1 with --check, some are not; 2 an error, said on stderr."
 )
-@click.argument("places", nargs=-1, type=click.Path(path_type=Path), metavar="[STORE|CONFIG]...")
+@click.argument("places", nargs=-1, type=PATH, metavar="[STORE|CONFIG]...")
 @click.option(
     "--id",
     "name",
@@ -34,12 +34,10 @@ _UNTRIED = "kernel.py is the text that was judged; the other files were not run:
     help="A candidate, or the beginning of its id; default: the best, or what "
     "clearly leads the search since that was measured anew.",
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder to write to; kernel_ID here if left out."
-)
+@click.option("--out", type=PATH, metavar="DIR", help="Folder to write to; kernel_ID here if left out.")
 @click.option(
     "--backward",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="STORE|CONFIG",
     help="The search on NAME_backward (init --training): its best kernel gives the gradients.",
 )

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from evokernel.cli.display.tables import put, sheet
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, stdout
-from evokernel.cli.locate import cuda_include_option
+from evokernel.cli.locate import EXISTING_FILE, FOLDER, cuda_include_option
 
 UNFIT_EXIT = 1
 
@@ -17,7 +17,7 @@ UNFIT_EXIT = 1
 @click.option(
     "--call",
     "script",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=EXISTING_FILE,
     metavar="SCRIPT.py",
     help="Calls FUNCTION; its first call is recorded. With --launch that file itself if left out.",
 )
@@ -49,9 +49,7 @@ UNFIT_EXIT = 1
     metavar="N",
     help="Which of the configurations of triton.autotune seed and expert begin with, counted from 0.",
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder to write to; that of FILE if left out."
-)
+@click.option("--out", type=FOLDER, help="Folder to write to; that of FILE if left out.")
 @click.option("--force", is_flag=True, help="Replace files that are there.")
 def command(  # noqa: PLR0913 - one for each option
     place: str,

@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
@@ -16,76 +15,51 @@ from evokernel import __version__
 from evokernel.errors import EvokernelError
 
 USAGE_EXIT = 2
-
-
-@dataclass(frozen=True, slots=True)
-class CommandEntry:
-    """Place of a command, and its help without an import."""
-
-    module: str
-    """Dotted name."""
-    attribute: str
-    """Name of the command in the module."""
-    help: str
-    """Line in `evokernel --help`."""
-
-
-SECTIONS: dict[str, dict[str, CommandEntry]] = {
+SECTIONS = {
     "Search": {
-        "init": CommandEntry("evokernel.cli.init", "command", "Make a task, kernels and a config from PyTorch."),
-        "profile": CommandEntry(
-            "evokernel.cli.profile", "command", "Which operations of a program are worth a search."
-        ),
-        "extract": CommandEntry(
-            "evokernel.cli.extract", "command", "Make them from a Triton or CUDA kernel that you have."
-        ),
-        "evolve": CommandEntry(
-            "evokernel.cli.evolve", "command", "Search for faster kernels; the same command goes on."
-        ),
-        "queue": CommandEntry("evokernel.cli.queue", "command", "Searches that share a night, one after the other."),
-        "service": CommandEntry("evokernel.cli.service", "command", "A systemd unit or SLURM script for the queue."),
-        "fork": CommandEntry("evokernel.cli.fork", "command", "Take a candidate and its ancestors into a new store."),
+        "init": "Make a task, kernels and a config from PyTorch.",
+        "profile": "Which operations of a program are worth a search.",
+        "extract": "Make them from a Triton or CUDA kernel that you have.",
+        "evolve": "Search for faster kernels; the same command goes on.",
+        "queue": "Searches that share a night, one after the other.",
+        "service": "A systemd unit or SLURM script for the queue.",
+        "fork": "Take a candidate and its ancestors into a new store.",
     },
     "Take part": {
-        "ask": CommandEntry("evokernel.cli.ask", "command", "Write the next prompts of a run's models as files."),
-        "tell": CommandEntry("evokernel.cli.tell", "command", "Hand answers to such prompts in, and judge them."),
-        "hint": CommandEntry("evokernel.cli.hint", "command", "Say something to the models of a run."),
-        "pin": CommandEntry("evokernel.cli.pin", "command", "Make a kernel a parent more often than others."),
-        "ban": CommandEntry("evokernel.cli.ban", "command", "Bar a kernel from ever being a parent again."),
-        "inject": CommandEntry("evokernel.cli.inject", "command", "Hand a kernel of your own to a run."),
-        "evolve-prompts": CommandEntry(
-            "evokernel.cli.evolve_prompts", "command", "Improve an operator's prompt; held-out tasks decide."
-        ),
-        "record": CommandEntry(
-            "evokernel.cli.record", "command", "Write a run's replies to a file that can answer in place of a model."
-        ),
-        "mcp": CommandEntry("evokernel.cli.mcp", "command", "Serve a run to agents (Model Context Protocol)."),
+        "ask": "Write the next prompts of a run's models as files.",
+        "tell": "Hand answers to such prompts in, and judge them.",
+        "hint": "Say something to the models of a run.",
+        "pin": "Make a kernel a parent more often than others.",
+        "ban": "Bar a kernel from ever being a parent again.",
+        "inject": "Hand a kernel of your own to a run.",
+        "evolve-prompts": "Improve an operator's prompt; held-out tasks decide.",
+        "record": "Write a run's replies to a file that can answer in place of a model.",
+        "mcp": "Serve a run to agents (Model Context Protocol).",
     },
     "Look": {
-        "status": CommandEntry("evokernel.cli.status", "command", "Where a run stands."),
-        "watch": CommandEntry("evokernel.cli.watch", "command", "Follow a search that goes on elsewhere."),
-        "best": CommandEntry("evokernel.cli.best", "command", "The best kernel and what is proved of it."),
-        "show": CommandEntry("evokernel.cli.show", "command", "One candidate: source, origin, evaluations."),
-        "diff": CommandEntry("evokernel.cli.diff", "command", "What differs between two candidates."),
-        "lineage": CommandEntry("evokernel.cli.lineage", "command", "How a candidate came about, from the seed on."),
-        "compare": CommandEntry(
-            "evokernel.cli.compare", "command", "What differs between runs, and whether it can be told."
-        ),
-        "report": CommandEntry("evokernel.cli.report", "command", "All about a run as one HTML file."),
-        "serve": CommandEntry("evokernel.cli.serve", "command", "The same as a page that follows the run."),
+        "status": "Where a run stands.",
+        "watch": "Follow a search that goes on elsewhere.",
+        "best": "The best kernel and what is proved of it.",
+        "show": "One candidate: source, origin, evaluations.",
+        "diff": "What differs between two candidates.",
+        "lineage": "How a candidate came about, from the seed on.",
+        "compare": "What differs between runs, and whether it can be told.",
+        "report": "All about a run as one HTML file.",
+        "serve": "The same as a page that follows the run.",
     },
     "Tools": {
-        "evaluate": CommandEntry("evokernel.cli.evaluate", "command", "Judge one kernel file without a search."),
-        "judge": CommandEntry("evokernel.cli.judge", "command", "Attack the judge with cheats made for a task."),
-        "judge-server": CommandEntry("evokernel.cli.judge_server", "command", "Judge kernels that come in over HTTP."),
-        "export": CommandEntry("evokernel.cli.export", "command", "Write a kernel as something to build or import."),
-        "recheck": CommandEntry("evokernel.cli.recheck", "command", "Judge exported kernels again, after an upgrade."),
-        "verify": CommandEntry("evokernel.cli.verify", "command", "Whether a store is whole."),
-        "tasks": CommandEntry("evokernel.cli.tasks", "command", "The built-in tasks."),
-        "schema": CommandEntry("evokernel.cli.schema", "command", "The JSON schema of a config, for editors."),
-        "doctor": CommandEntry("evokernel.cli.doctor", "command", "What this machine offers, and what is missing."),
+        "evaluate": "Judge one kernel file without a search.",
+        "judge": "Attack the judge with cheats made for a task.",
+        "judge-server": "Judge kernels that come in over HTTP.",
+        "export": "Write a kernel as something to build or import.",
+        "recheck": "Judge exported kernels again, after an upgrade.",
+        "verify": "Whether a store is whole.",
+        "tasks": "The built-in tasks.",
+        "schema": "The JSON schema of a config, for editors.",
+        "doctor": "What this machine offers, and what is missing.",
     },
 }
+"""The line of each command in `evokernel --help`, by section; its module has its name, with `_` for `-`."""
 
 
 class Refused(click.ClickException):
@@ -122,19 +96,16 @@ class LazyCommands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return one command, or None for an unknown name."""
-        entry = _entry(cmd_name)
-        if entry is None:
+        if cmd_name not in self.list_commands(ctx):
             return None
-        command = getattr(import_module(entry.module), entry.attribute)
-        if not isinstance(command, click.Command):
-            raise TypeError(f"{entry.module}.{entry.attribute} must be a click command")
+        command: click.Command = import_module(f"evokernel.cli.{cmd_name.replace('-', '_')}").command
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; an unknown name is answered with the nearest known one."""
-        if args and _entry(args[0]) is None and not args[0].startswith("-"):
+        if args and args[0] not in self.list_commands(ctx) and not args[0].startswith("-"):
             from difflib import get_close_matches
 
             near = get_close_matches(args[0], self.list_commands(ctx), n=1)
@@ -147,7 +118,7 @@ class LazyCommands(click.Group):
         width = max(len(name) for name in self.list_commands(ctx))
         for title, entries in SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(width), entry.help) for name, entry in entries.items()])
+                formatter.write_dl([(name.ljust(width), line) for name, line in entries.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; our own errors, a missing torch, an unusable path and a damaged store become a message.
@@ -191,10 +162,6 @@ class LazyCommands(click.Group):
             if not damage:
                 raise
             raise Refused(damage) from error
-
-
-def _entry(name: str) -> CommandEntry | None:
-    return next((entries[name] for entries in SECTIONS.values() if name in entries), None)
 
 
 def _damage(stores: Iterable[Path]) -> str:

@@ -30,8 +30,7 @@ def hand_in(path: Path, kind: str, payload: dict[str, Any]) -> str:
 def correct_kernel(path: Path, name: str) -> str:
     """Return the id of a correct kernel of a run, given by id, beginning of one, `best` or `seed`.
 
-    Raises:
-        StoreError: there is none with that name, or it is not correct.
+    Raises `StoreError` if there is none with that name, or it is not correct.
     """
     with open_store(path) as store:
         wanted = candidate_id(store, name)

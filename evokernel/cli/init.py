@@ -10,6 +10,7 @@ from rich.text import Text
 from evokernel.cli.display.tables import put, sheet
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, stdout
 from evokernel.cli.display.word_table import WordTable
+from evokernel.cli.locate import EXISTING_FILE, FOLDER
 
 if TYPE_CHECKING:
     from evokernel.scaffold.gradients.saved_values import SaveChoice
@@ -17,9 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Exit codes: 0 done; 1 the task cannot judge kernels; 2 an error, said on stderr.")
-@click.argument(
-    "file", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="[FILE.py]", required=False
-)
+@click.argument("file", type=EXISTING_FILE, metavar="[FILE.py]", required=False)
 @click.option("--name", default="", metavar="FUNCTION|CLASS", help="What to take, where the file has several.")
 @click.option(
     "--inputs",
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--from-run",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=EXISTING_FILE,
     metavar="SCRIPT.py",
     help="In place of FILE.py: run this script, and take sizes, types and values from the calls of --function.",
 )
@@ -51,9 +50,7 @@ if TYPE_CHECKING:
     type=click.Choice(["float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"]),
     help="Type of floating-point numbers in the cpu workloads. Default: that of the example, float32 for shorter ones.",
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder to write to; that of FILE if left out."
-)
+@click.option("--out", type=FOLDER, help="Folder to write to; that of FILE if left out.")
 @click.option("--force", is_flag=True, help="Replace files that are there.")
 @click.option("--training", is_flag=True, help="Two projects: the function with what it saves, and its gradients.")
 @click.option(

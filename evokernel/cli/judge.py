@@ -11,7 +11,7 @@ from rich.text import Text
 from evokernel.cli.display.tables import put, sheet, table
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, one_line, stderr, stdout
 from evokernel.cli.display.word_table import WordTable
-from evokernel.cli.locate import json_option
+from evokernel.cli.locate import EXISTING_FILE, FOLDER, json_option
 
 if TYPE_CHECKING:
     from evokernel.self_test.attack import SelfTest, Trial
@@ -24,7 +24,7 @@ WRONG_EXIT = 1
 @click.option("--self-test", is_flag=True, help="Attack the judge with kernels that cheat.")
 @click.option(
     "--kernel",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=EXISTING_FILE,
     metavar="FILE",
     help="The right kernel to make cheats from; the task's seed if left out.",
 )
@@ -36,7 +36,7 @@ WRONG_EXIT = 1
 @click.option("--only", multiple=True, metavar="NAME", help="Only this cheat; may be given several times.")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     metavar="FOLDER",
     help="Also write the kernels there that were made, to look at or for `evokernel evaluate`.",
 )

@@ -25,11 +25,16 @@ _METAVAR = "STORE|CONFIG"
 _IDS = ("A", "B", "ID")
 """Metavars of candidates."""
 Command = Callable[..., Any]
+PATH = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, dir_okay=False)
+EXISTING_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+POSITIVE = click.FloatRange(min=0, min_open=True)
 store_option = click.option(
     "-s",
     "--store",
     "store",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar=_METAVAR,
     shell_complete=complete_stores,
     help="The .db file, or the config that names it; the only one under runs/ if left out.",
@@ -71,11 +76,9 @@ def stores_argument(command: Command) -> Command:
     def called(*args: Any, stores: tuple[Path, ...], more: tuple[Path, ...], **options: Any) -> Any:
         return command(*args, stores=(*stores, *more), **options)
 
-    given = click.argument(
-        "stores", nargs=-1, type=click.Path(path_type=Path), metavar=f"[{_METAVAR}]...", shell_complete=complete_stores
-    )
+    given = click.argument("stores", nargs=-1, type=PATH, metavar=f"[{_METAVAR}]...", shell_complete=complete_stores)
     option = click.option(
-        "-s", "--store", "more", multiple=True, type=click.Path(path_type=Path), metavar=_METAVAR,
+        "-s", "--store", "more", multiple=True, type=PATH, metavar=_METAVAR,
         shell_complete=complete_stores, help="The same as the argument; may be repeated.",
     )  # fmt: skip
     return given(option(called))

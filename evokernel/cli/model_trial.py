@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evokernel.cli.display.tables import dollars
+from evokernel.cli.locate import POSITIVE
 from evokernel.config.model_choice import (
     DEFAULT_CALLS,
     DEFAULT_DOLLARS,
@@ -36,7 +37,7 @@ def model_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--api-base", metavar="URL", help="The address of an endpoint of your own for --model.")
     @click.option(
         "--dollars",
-        type=click.FloatRange(min=0, min_open=True),
+        type=POSITIVE,
         help=f"The most that models may cost. Default: ${DEFAULT_DOLLARS:g}; {DEFAULT_CALLS} calls without a price.",
     )
     @functools.wraps(command)

@@ -33,8 +33,7 @@ _KINDS: dict[RemarkKind, MessageKind] = {RemarkKind.FAULT: "fault", RemarkKind.M
 def tell_end(config: RunConfig, store: Path, reason: str, *, warn: Listener) -> None:
     """Tell the receivers of a config that its run has ended, where the last session did not know it would be the last.
 
-    Raises:
-        ConfigError: a receiver cannot be used.
+    Raises `ConfigError` if a receiver cannot be used.
     """
     follower = StoreFollower(store)
     try:

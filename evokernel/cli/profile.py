@@ -9,25 +9,18 @@ from rich.text import Text
 
 from evokernel.cli.display.tables import put, table
 from evokernel.cli.display.text import DIM, STRONG, WARN, clean, stdout
-from evokernel.cli.locate import json_option
+from evokernel.cli.locate import EXISTING_FILE, POSITIVE, json_option
 
 _SHOWN = 12
 _PROPOSED = 5
 
 
 @click.command(
-    context_settings={"ignore_unknown_options": True},
-    epilog="Exit codes: 0 done; 2 an error, said on stderr.",
+    context_settings={"ignore_unknown_options": True}, epilog="Exit codes: 0 done; 2 an error, said on stderr."
 )
-@click.argument("script", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="SCRIPT.py")
+@click.argument("script", type=EXISTING_FILE, metavar="SCRIPT.py")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
-@click.option(
-    "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    default=60.0,
-    show_default=True,
-    help="End the script after so many seconds.",
-)
+@click.option("--seconds", type=POSITIVE, default=60.0, show_default=True, help="End the script after so many seconds.")
 @json_option
 def command(script: Path, arguments: tuple[str, ...], seconds: float, as_json: bool) -> None:
     """Run SCRIPT and rank its operations by the time that better kernels could save.

@@ -16,7 +16,7 @@ from archive.store import Store
 from evokernel.cli.display.tables import dollars as dollars_text
 from evokernel.cli.display.tables import put, table
 from evokernel.cli.display.text import DIM, WARN, clean, duration, one_line, stdout, times
-from evokernel.cli.locate import store_of
+from evokernel.cli.locate import FILE, POSITIVE, store_of
 from evokernel.cli.notifier import tell_end
 from evokernel.cli.session import SIGNAL_EXIT, SIGNALS
 from evokernel.config.load import load_config
@@ -37,12 +37,7 @@ SEARCH = "in the search"
 UNPROVED = "best kernels that were not measured anew, which the next session or `evokernel export` does, of entries"
 
 queue_option = click.option(
-    "--queue",
-    "path",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=QUEUE,
-    show_default=True,
-    help="The file of the queue.",
+    "--queue", "path", type=FILE, default=QUEUE, show_default=True, help="The file of the queue."
 )
 grace_option = click.option(
     "--grace",
@@ -54,7 +49,6 @@ grace_option = click.option(
     help="Time that a session has to finish what is in flight, when its slice ends or the queue is stopped.",
 )
 numbers_argument = click.argument("numbers", type=int, nargs=-1, required=True, metavar="ENTRY...")
-_positive = click.FloatRange(min=0, min_open=True)
 
 
 class NextMoment(click.ParamType[float]):
@@ -94,11 +88,11 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("configs", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("configs", nargs=-1, required=True, type=FILE)
 @click.option("--until", type=NextMoment(), metavar="07:00", help="The end by the clock: the next 07:00, or a date.")
-@click.option("--hours", type=_positive, help="Hours of sessions, for all of CONFIG together.")
-@click.option("--gpu-hours", type=_positive, help="The same, times the GPUs that a session uses.")
-@click.option("--dollars", type=_positive, help="The most that models may cost, for all of CONFIG together.")
+@click.option("--hours", type=POSITIVE, help="Hours of sessions, for all of CONFIG together.")
+@click.option("--gpu-hours", type=POSITIVE, help="The same, times the GPUs that a session uses.")
+@click.option("--dollars", type=POSITIVE, help="The most that models may cost, for all of CONFIG together.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Replace one setting in each CONFIG.")
 @queue_option
 def add(

@@ -10,7 +10,7 @@ from rich.text import Text
 from evokernel.cli.display.tables import put, sheet, table
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, interval, stderr, stdout, times
 from evokernel.cli.display.word_table import WordTable
-from evokernel.cli.locate import json_option
+from evokernel.cli.locate import POSITIVE, json_option
 from evokernel.records.timing import Speedup
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ FAILED_EXIT, ERROR_EXIT = 1, 2
 )
 @click.option(
     "--accept-from",
-    type=click.FloatRange(min=0, min_open=True),
+    type=POSITIVE,
     metavar="X",
     help="The least speed-up over the fastest baseline, 1.0 or what a kernel had at its export if that was less: it is "
     "slower where its whole interval lies below.",
@@ -43,13 +43,7 @@ FAILED_EXIT, ERROR_EXIT = 1, 2
 @json_option
 @click.pass_context
 def command(
-    context: click.Context,
-    /,
-    *,
-    exports: tuple[Path, ...],
-    accept_from: float | None,
-    task: str,
-    as_json: bool,
+    context: click.Context, /, *, exports: tuple[Path, ...], accept_from: float | None, task: str, as_json: bool
 ) -> None:
     """Judge exported kernels again, after an upgrade of driver, compiler, Triton or torch, or on another device.
 

@@ -8,14 +8,12 @@ from rich.text import Text
 
 from evokernel import __version__
 from evokernel.cli.display.text import DIM, STRONG, clean, stdout
-from evokernel.cli.locate import open_store, store_argument
+from evokernel.cli.locate import PATH, open_store, store_argument
 
 
 @click.command()
 @store_argument
-@click.option(
-    "--out", type=click.Path(path_type=Path), metavar="FILE", help="File to write; beside the store if left out."
-)
+@click.option("--out", type=PATH, metavar="FILE", help="File to write; beside the store if left out.")
 @click.option("--with-prompts", is_flag=True, help="Put prompts and replies of models into the file too.")
 @click.option("--open", "show", is_flag=True, help="Show it in the browser.")
 def command(store: Path | None, out: Path | None, with_prompts: bool, show: bool) -> None:

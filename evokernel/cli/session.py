@@ -93,13 +93,10 @@ def discard_stdout() -> None:
 
 
 async def run_session(engine: "Search", view: SearchView, take_snapshot: Callable[[], Snapshot]) -> SessionEnd:
-    """Run the engine to its end while the view is kept up to date.
+    """Run the engine to its end while the view is kept up to date. Raises `EvokernelError` from the engine.
 
     Args:
         view: already entered.
-
-    Raises:
-        EvokernelError: from the engine.
     """
     work = asyncio.create_task(engine.run())
     with _Signals(engine, view, work) as signals:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from archive.hidden_checks import StoredCheck
 from archive.hints import Hint
-from archive.setting_changes import SettingChange
+from archive.journal import ConfigEntry
 from evokernel.cli.display.recent import recent_table
 from evokernel.cli.display.tables import (
     comparison,
@@ -142,7 +142,7 @@ def _champions(front: WorkloadFront) -> str:
     return "\n".join(lines)
 
 
-def _edit(edit: SettingChange) -> str:
+def _edit(edit: ConfigEntry) -> str:
     old, new = ("absent" if value is None else one_line(str(value), width=60) for value in (edit.old, edit.new))
     return f"{one_line(edit.key, width=60)}: {old} -> {new}"
 

@@ -12,7 +12,7 @@ from archive.store import Store
 from evokernel.cli.completion import complete_operators, complete_tasks
 from evokernel.cli.display.tables import put, sheet
 from evokernel.cli.display.text import BAD, GOOD, STRONG, clean, stderr, stdout
-from evokernel.cli.locate import open_store
+from evokernel.cli.locate import FILE, PATH, open_store
 from evokernel.errors import EvokernelError
 from evokernel.records.candidate import Candidate, Proposal
 from evokernel.records.evaluation import Fidelity, Status
@@ -27,13 +27,13 @@ _SHARED = ("min_speedup", "operators", "models", "holdout_passed", "discount")
 _OPTIONS = (
     click.option(
         "--training",
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="DIR",
         help="Write what one or more runs can teach as training data instead: a folder for each table.",
     ),
     click.option(
         "--check",
-        type=click.Path(path_type=Path, dir_okay=False),
+        type=FILE,
         metavar="FILE",
         help="Check the rows of such a file against the stores they come from.",
     ),

@@ -35,8 +35,7 @@ _FREE_OF_ISLANDS = ("operators", "selector", "choose", "models")
 def edits_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
     """Return (key, old, new) for every setting that changed, by dotted key; None for one that was absent.
 
-    Raises:
-        RunMismatch: a setting changed that decides what the stored results mean; the message names each.
+    Raises `RunMismatch` if a setting changed that decides what the stored results mean; the message names each.
     """
     changed = [
         (key, old.get(key), new.get(key)) for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)

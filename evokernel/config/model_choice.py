@@ -44,16 +44,14 @@ def chosen_models(
 ) -> tuple[RunConfig, str]:
     """Return the config with the models of an option, of the store or of `EVOKERNEL_MODEL`, and a note for people.
 
-    The option wins over the config, and the config over the store, which wins over the variable.
+    The option wins over the config, and the config over the store, which wins over the variable. Raises `ConfigError`
+    if an option cannot be used without a model, or beside the config's models.
 
     Args:
         config: the checked config.
         choice: the options of the command.
         variable: the value of `EVOKERNEL_MODEL`.
         stored: the config in the store, as YAML; None in a new one.
-
-    Raises:
-        ConfigError: an option cannot be used without a model, or beside the config's models.
     """
     named = choice.models
     if named and config.models:

@@ -64,8 +64,7 @@ def look_in(folder: Path) -> None:
 def resolve(kind: str, known: Mapping[str, Any], what: str) -> Any:
     """Return the object that a kind names.
 
-    Raises:
-        ConfigError: the kind is neither known nor importable; the message lists the known ones.
+    Raises `ConfigError` if the kind is neither known nor importable; the message lists the known ones.
     """
     if kind in known:
         return known[kind]
@@ -92,8 +91,7 @@ def resolve(kind: str, known: Mapping[str, Any], what: str) -> Any:
 def make(kind: str, known: Mapping[str, Any], what: str, *arguments: Any, **options: Any) -> Any:
     """Call what a kind names, and return the object.
 
-    Raises:
-        ConfigError: as `resolve` does; or a class of the user's own raises, or its object lacks `MEMBERS`.
+    Raises `ConfigError` as `resolve` does; or a class of the user's own raises, or its object lacks `MEMBERS`.
     """
     maker = resolve(kind, known, what)
     if kind in known:

@@ -179,9 +179,8 @@ def make_language_of(config: RunConfig, language: Language | None = None, *, lim
 def check_same_class(store: Store, resolved: Resolved) -> None:
     """Refuse to go on with another class of devices, or a fork in another language, before anything is started.
 
-    Raises:
-        RunMismatch: the store's run has another device class, or its kernels another language; the message says how to
-            go on.
+    Raises `RunMismatch` if the store's run has another device class, or its kernels another language; the message says
+    how to go on.
     """
     forked, language = store.meta("forked_candidate"), resolved.config.language
     if forked is not None and (found := store.candidate(forked).candidate.language) != language:
@@ -355,19 +354,14 @@ def make_island(config: IslandConfig, operators: Mapping[str, Operator], *, lang
     if config.choose not in CHOOSERS:
         chooser = PluginChooser(chooser, f"chooser {config.choose!r} of island {config.name!r}")
     return Island(
-        name=config.name,
-        operators=shares,
-        archive=GridArchive(config.niches.axes),
-        selector=selector,
-        chooser=chooser,
+        name=config.name, operators=shares, archive=GridArchive(config.niches.axes), selector=selector, chooser=chooser
     )
 
 
 def seed_candidates(config: RunConfig, task: Task, *, operators: Mapping[str, Operator]) -> list[Candidate]:
     """Return the sources a search starts from: the config's, or the task's own; none where an operator drafts one.
 
-    Raises:
-        ConfigError: there is none, or one cannot be read.
+    Raises `ConfigError` if there is none, or one cannot be read.
     """
     paths = [Path(source) for source in config.seed_sources]
     if not paths and config.language in task.seeds:

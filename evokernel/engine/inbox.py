@@ -138,8 +138,7 @@ def read_insight(payload: Mapping[str, Any]) -> tuple[Insight, str]:
 def read_look(payload: Mapping[str, Any]) -> tuple[int, str, float]:
     """Return step, id of the kernel, and time on the device in s of a look; 0 s where an earlier release wrote it.
 
-    Raises:
-        ValueError: it names no step.
+    Raises `ValueError` if it names no step.
     """
     step, taken_s, verdict = payload.get("step"), payload.get("device_s", 0.0), payload.get("verdict")
     if type(step) is not int:

@@ -26,12 +26,7 @@ class PromotionPolicy:
     """
 
     def __init__(
-        self,
-        verdicts: Verdicts,
-        *,
-        account: RunAccount,
-        leading: LeadingEvaluation,
-        notify: Callable[[Notice], None],
+        self, verdicts: Verdicts, *, account: RunAccount, leading: LeadingEvaluation, notify: Callable[[Notice], None]
     ) -> None:
         self._verdicts = verdicts
         self._account = account
@@ -49,8 +44,7 @@ class PromotionPolicy:
     async def verdict(self, candidate: Candidate, program: str) -> tuple[Evaluation, int | None]:
         """Return the evaluation that counts, and its seq where it was stored before.
 
-        Raises:
-            HarnessError: our own machinery failed on several candidates in a row.
+        Raises `HarnessError` if our own machinery failed on several candidates in a row.
         """
         quick, reused_from = await self._evaluate(candidate, program, Fidelity.QUICK)
         if not quick.ok or quick.stopped_early or self._account.lead is None:

@@ -16,8 +16,8 @@ from typing import Any
 import yaml
 
 from archive.account import RunAccount
-from archive.host_activity import write_host_activity
 from archive.identity import RunIdentity
+from archive.session_notes import write_host_activity
 from archive.store import Store
 from archive.verdict_filter import verdict_filter_of
 from evokernel import __version__
@@ -190,12 +190,7 @@ def _note_hosts(store: Store, evaluator: Evaluator) -> None:
 
 
 def resume(
-    store: Store,
-    fold: StateFold,
-    config: RunConfig,
-    evaluator: EvaluatorIdentity,
-    *,
-    notify: Callable[[Notice], None],
+    store: Store, fold: StateFold, config: RunConfig, evaluator: EvaluatorIdentity, *, notify: Callable[[Notice], None]
 ) -> Snapshots:
     """Apply every committed fact that no snapshot holds, and compare with the state at the last session's end.
 
@@ -228,8 +223,7 @@ def _ended_elsewhere(store: Store, fingerprint: str, *, fits: str) -> bool:
 def begin_run(store: Store, config: RunConfig, evaluator: EvaluatorIdentity, notify: Callable[[Notice], None]) -> None:
     """Make sure the store holds this run, and write down the edits since its last session.
 
-    Raises:
-        RunMismatch: it holds another one, or an edit would make it one; nothing was written then.
+    Raises `RunMismatch` if it holds another one, or an edit would make it one; nothing was written then.
     """
     edits = edits_since(store, config)
     store.database.power_safe = config.durable == "power"
@@ -258,8 +252,7 @@ def begin_run(store: Store, config: RunConfig, evaluator: EvaluatorIdentity, not
 def edits_since(store: Store, config: RunConfig) -> list[tuple[str, Any, Any]]:
     """Return (key, old, new) for every setting that differs from those of the last session, None for an absent one.
 
-    Raises:
-        RunMismatch: one of them cannot change within a run.
+    Raises `RunMismatch` if one of them cannot change within a run.
     """
     stored = store.meta("config")
     if stored is None:

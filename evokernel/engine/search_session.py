@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from archive.account import RunAccount
 from archive.calls import failed_tries
-from archive.diversity import write_diversity
 from archive.follower import LeadingEvaluation
 from archive.queries import last_failure
 from archive.records import NoCandidate
 from archive.results import commit_result
+from archive.session_notes import write_diversity
 from evokernel.engine.agent_services import SearchServices
 from evokernel.engine.context import SearchSetting, context_for
 from evokernel.engine.finals import FinalMeasurements
@@ -58,13 +58,7 @@ class SearchSession:
     """
 
     def __init__(
-        self,
-        search: "Search",
-        evaluator: Evaluator,
-        *,
-        clock: RunClock,
-        snapshots: Snapshots,
-        setting: SearchSetting,
+        self, search: "Search", evaluator: Evaluator, *, clock: RunClock, snapshots: Snapshots, setting: SearchSetting
     ) -> None:
         self._search = search
         self._parts = search.parts

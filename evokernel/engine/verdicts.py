@@ -78,10 +78,8 @@ class Verdicts:
     async def look(self, request: EvaluationRequest) -> tuple[Evaluation, float]:
         """Return the evaluation of a kernel that is not proposed; `verdict` returns it once, if it ever is.
 
-        With it comes the time that it took the device now, in s: 0 where it was known.
-
-        Raises:
-            HarnessError: our own machinery failed.
+        With it comes the time that it took the device now, in s: 0 where it was known. Raises `HarnessError` if our own
+        machinery failed.
         """
         stored = self.stored(request.candidate.id, request.program_hash, request.budget)
         if stored is not None:

@@ -44,8 +44,7 @@ def read_template(folder: Path, name: str) -> Template:
 def refuse_statements(text: str, original: str) -> None:
     """Refuse a text made by a model whose rendering may not end. Loading renders a text, so this comes first.
 
-    Raises:
-        ConfigError: it has a kind of statement that neither every edit may have nor the original has.
+    Raises `ConfigError` if it has a kind of statement that neither every edit may have nor the original has.
     """
     try:
         odd = sorted(_statements(text) - _PLAIN - _statements(original))

@@ -45,11 +45,7 @@ def reflection_request(
 
 
 def read_edit(reply: str, text: str) -> tuple[str, str]:
-    """Return the edited file and the reason.
-
-    Raises:
-        UnreadableReply: the reply holds no edit that fits the file.
-    """
+    """Return the edited file and the reason. Raises `UnreadableReply` if the reply holds no edit that fits the file."""
     said = tidy(reply)
     if not has_edits(said):
         raise UnreadableReply("the reply holds no SEARCH/REPLACE blocks")

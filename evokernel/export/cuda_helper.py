@@ -44,8 +44,7 @@ _OF_THE_TEMPLATE = ("_nvrtc", "_cuda_driver", "_cuda_helper", "Module = _cuda_he
 def with_helper(source: str) -> str:
     """Return a source in the language `cuda` with the helper in place of the line that imports it.
 
-    Raises:
-        LanguageError: the source does not import the helper.
+    Raises `LanguageError` if the source does not import the helper.
     """
     imports = [node for node in ast.parse(source).body if ast.unparse(node) == HELPER_IMPORT]
     if not imports:
@@ -60,8 +59,7 @@ def with_helper(source: str) -> str:
 def without_helper(text: str) -> str:
     """Return an exported file with the line that imports the helper in its place, as the source was judged.
 
-    Raises:
-        LanguageError: there is no helper in it.
+    Raises `LanguageError` if there is no helper in it.
     """
     nodes = [node for node in ast.parse(text).body if getattr(node, "name", ast.unparse(node)) in _OF_THE_TEMPLATE]
     if len(nodes) != len(_OF_THE_TEMPLATE):

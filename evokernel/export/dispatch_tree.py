@@ -76,9 +76,7 @@ class Leaf:
     @property
     def interval(self) -> Speedup:
         """The speed-up over torch: geometric mean, and the least and greatest end of an interval in the leaf."""
-        if self.arm == TORCH:
-            return Speedup(1.0, 1.0, 1.0)
-        return spread(self.points, self.arm)
+        return Speedup(1.0, 1.0, 1.0) if self.arm == TORCH else spread(self.points, self.arm)
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,12 +145,7 @@ def export(
         dispatch and dispatch.modules
     ):
         raise NotExported(_slower(store, [each.last for each in judgements.values()], accept_from))
-    texts = export_files(
-        *(task, judgements, config),
-        reference=reference,
-        dispatch=dispatch,
-        accept_from=accept_from,
-    )
+    texts = export_files(*(task, judgements, config), reference=reference, dispatch=dispatch, accept_from=accept_from)
     texts["provenance.json"] = _provenance(store, judgements, run=run, config=config, dispatch=dispatch)
     tried = candidate.language == "cpp"
     notify("trying the files on their own" if tried else "writing the files")

@@ -26,10 +26,8 @@ def read_exported(folder: Path) -> str:
 def load_operator(folder: Path) -> Callable[..., Any]:
     """Return the operator of an export.
 
-    Its modules get names of their own, so that several exports live in one process.
-
-    Raises:
-        NotExported: the export has no operator.
+    Its modules get names of their own, so that several exports live in one process. Raises `NotExported` if the export
+    has no operator.
     """
     if not (folder / f"{_OPERATOR}.py").exists():
         raise NotExported(f"{folder} has no op.py; `evokernel export` says why")

@@ -77,14 +77,12 @@ def kernel_patch(task: Task, candidate: Candidate) -> KernelPatch:
     """Return the patch that has the function of a task's origin call a kernel.
 
     The function asks the kernel first. It takes the tensors that it was judged on, of any size: their types, ranks,
-    layouts and alignment, on a GPU, with the numbers of the recorded call; for all others the old text follows.
+    layouts and alignment, on a GPU, with the numbers of the recorded call; for all others the old text follows. Raises
+    `NotExported` if the task was not extracted from a function, or that has changed.
 
     Args:
         task: for GPUs.
         candidate: in Triton or CUDA C++.
-
-    Raises:
-        NotExported: the task was not extracted from a function, or that has changed.
     """
     origin = getattr(task.reference, "__globals__", {}).get("origin")
     if not isinstance(origin, dict) or not {"file", "function", "arguments", "constants"} <= origin.keys():

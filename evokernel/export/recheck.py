@@ -74,15 +74,13 @@ def recheck(folder: Path, *, task: str = "", accept_from: float | None = None) -
 
     A kernel that was taken along for single workloads is asked for its speed where it was fastest. The files of an
     export in C++ are run, too, confined and without evokernel; those of a GPU kernel hold the text that is judged.
+    Raises `NotExported` if the folder is no export.
 
     Args:
         folder: as `export` wrote it; one with gradients holds two exports.
         task: in place of the task that the export names.
         accept_from: the least speed-up over the fastest baseline. None for 1, or for what the kernel had when it was
             exported where that is less.
-
-    Raises:
-        NotExported: the folder is no export.
     """
     facts = _read(folder)
     if {*_PARTS} <= facts.keys():

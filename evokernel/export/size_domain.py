@@ -88,8 +88,7 @@ def touched(task: Task, workload: Workload) -> int:
 def size_domain(task: Task) -> SizeDomain:
     """Return the domain of a task with the workloads of one class of devices.
 
-    Raises:
-        TaskError: there are no sizes between its workloads, or its contents or calls do not tell them.
+    Raises `TaskError` if there are no sizes between its workloads, or its contents or calls do not tell them.
     """
     offered = next(iter(task.workloads.values()))
     workloads = (*offered.search, *offered.holdout)

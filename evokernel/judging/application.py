@@ -30,10 +30,7 @@ _WORDS = {
     HTTPStatus.METHOD_NOT_ALLOWED: f"this server answers GET / and POST {PATH}",
     HTTPStatus.MISDIRECTED_REQUEST: "this server is not known by that name; use the address that it has printed",
 }
-_MORE = {
-    HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": "Bearer"},
-    HTTPStatus.SERVICE_UNAVAILABLE: {"Retry-After": "5"},
-}
+_MORE = {HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": "Bearer"}, HTTPStatus.SERVICE_UNAVAILABLE: {"Retry-After": "5"}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,7 @@ from evokernel.evaluate.device.device_class import Machine, this_machine
 from evokernel.judging.user_function import PROJECTS, task_file
 from evokernel.protocols import Evaluator
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import (
-    Evaluation,
-    EvaluationRequest,
-    EvaluatorIdentity,
-    Fidelity,
-    harness_failure,
-)
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity, Fidelity, harness_failure
 from evokernel.task import Task
 from evokernel.tasks import load_task
 

@@ -16,18 +16,11 @@ class BatchServer(WebServer):
     """A server that listens once it is made, on loopback unless told otherwise. Every request needs its token."""
 
     def __init__(
-        self,
-        judge: Judge,
-        *,
-        token: str = "",
-        host: str = "127.0.0.1",
-        port: int = 0,
-        limits: BatchLimits = DEFAULTS,
+        self, judge: Judge, *, token: str = "", host: str = "127.0.0.1", port: int = 0, limits: BatchLimits = DEFAULTS
     ) -> None:
         """Listen; without a token one is made at random.
 
-        Raises:
-            ConfigError: the host, the port or the token cannot be used.
+        Raises `ConfigError` if the host, the port or the token cannot be used.
         """
         given = {TOKEN_VARIABLE: token or secrets.token_urlsafe(24)}
         super().__init__(host=host, port=port, environment=given, variable=TOKEN_VARIABLE)

@@ -33,16 +33,14 @@ def function_project(
     """Return the config of a function's project, which is written unless it is there.
 
     The folder of the project has a name of its own for each text of the function and each kind of its inputs. For a
-    processor alone it has another one: what a GPU needs, which takes seconds, is left out there.
+    processor alone it has another one: what a GPU needs, which takes seconds, is left out there. Raises `TaskError` if
+    the function or its folder cannot be written, or does not make a fit task.
 
     Args:
         function: a function or a class of modules of PyTorch, or a module that its class makes without arguments.
         example_inputs: tensors and numbers, by position.
         folder: the folder of the project's folder.
         device: "cpu" where only that is wanted; a project for all devices will do, too, where there is one.
-
-    Raises:
-        TaskError: the function or its folder cannot be written, or does not make a fit task.
     """
     # these import torch, which a caller with a task file need not wait for
     from evokernel.scaffold.function_text import own_file, standalone_text

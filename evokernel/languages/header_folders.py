@@ -30,8 +30,7 @@ class HeaderFolders:
 def header_folders(places: Sequence[str]) -> HeaderFolders:
     """Read the folders.
 
-    Raises:
-        LanguageError: one is no folder, cannot be read, or holds more than headers would.
+    Raises `LanguageError` if one is no folder, cannot be read, or holds more than headers would.
     """
     paths = tuple(str(Path(place).expanduser().resolve()) for place in places)
     if not paths:

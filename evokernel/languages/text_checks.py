@@ -19,9 +19,7 @@ def _check_characters(source: str) -> str | None:
     except UnicodeEncodeError as error:
         line = source.count("\n", 0, error.start) + 1
         return f"line {line}: a character that is not valid Unicode text"
-    if size > SIZE_LIMIT_BYTES:
-        return f"the source has {size} bytes; the limit is {SIZE_LIMIT_BYTES}"
-    return None
+    return f"the source has {size} bytes; the limit is {SIZE_LIMIT_BYTES}" if size > SIZE_LIMIT_BYTES else None
 
 
 def _check_tunables(source: str) -> str | None:

@@ -44,10 +44,8 @@ def run_plain(argv: Sequence[str], *, workdir: Path, timeout_s: float, memory_by
     """Run a command without a sandbox, in a process group of its own that ends with it.
 
     Only for trusted sources: tests, and versions of the machine's tools. At the time limit the whole group is killed.
-    If this process dies the command gets SIGKILL (its children may finish on their own).
-
-    Raises:
-        LanguageError: the command cannot be started.
+    If this process dies the command gets SIGKILL (its children may finish on their own). Raises `LanguageError` if the
+    command cannot be started.
     """
     environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(workdir), "TMPDIR": str(workdir)}
     start = time.monotonic()
@@ -107,8 +105,7 @@ class PythonCompiler(Protocol):
 def forge_plain(program: str, request: Mapping[str, Any], *, timeout_s: float) -> CompileAnswer:
     """Run a program in a fresh Python process without a sandbox; only for trusted sources.
 
-    Raises:
-        LanguageError: Python cannot be started.
+    Raises `LanguageError` if Python cannot be started.
     """
     with tempfile.TemporaryDirectory(prefix="evokernel-", ignore_cleanup_errors=True) as name:
         folder, scratch = Path(name), Path(name, "scratch")

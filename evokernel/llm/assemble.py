@@ -39,11 +39,8 @@ def make_models(
     `notify_of_rests` takes notes on models that are not asked, for a while or for good; `notify` if left out.
 
     Keys are taken from the environment here and kept out of the record, of errors and of logs from now on. Where all
-    models are recordings litellm is not imported, and need not be installed.
-
-    Raises:
-        ConfigError: a model cannot be asked: litellm, its key or its price is missing, its provider is unknown, or its
-            recording cannot be read.
+    models are recordings litellm is not imported, and need not be installed. Raises `ConfigError` if a model cannot be
+    asked: litellm, its key or its price is missing, its provider is unknown, or its recording cannot be read.
     """
     clock = clock or Clock()
     secret = [name for model in config.models for name in (model.key, *model.agent_variables) if name]

@@ -45,8 +45,7 @@ class Ledger:
     def fits(self, worst: WorstCase) -> bool:
         """Say whether a call can begin now; where not, the end of another may make room.
 
-        Raises:
-            BudgetSpent: it will never fit; the message is a reason to stop.
+        Raises `BudgetSpent` if it will never fit; the message is a reason to stop.
         """
         spent, limits = self._log.spending(), self._limits
         if limits.calls is not None and spent.calls + 1 > limits.calls:

@@ -67,8 +67,7 @@ class Limiter:
     async def turn(self) -> AsyncIterator[Ticket]:
         """Wait for a turn, first come first served, and hold it for the block.
 
-        Raises:
-            TooLong: the provider asked for a pause of more than `TOO_LONG_S`.
+        Raises `TooLong` if the provider asked for a pause of more than `TOO_LONG_S`.
         """
         await self._acquire()
         try:

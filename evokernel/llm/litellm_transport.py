@@ -13,14 +13,7 @@ from typing import Any, NoReturn
 
 from evokernel.config.models import ModelConfig
 from evokernel.errors import ConfigError, ModelError, install
-from evokernel.llm.transport import (
-    HopelessModel,
-    HopelessRequest,
-    Price,
-    RateLimited,
-    TemporaryFailure,
-    TransportReply,
-)
+from evokernel.llm.transport import HopelessModel, HopelessRequest, Price, RateLimited, TemporaryFailure, TransportReply
 from evokernel.records.llm import CallStatus, ModelRequest
 
 _FINISHED: Mapping[str, CallStatus] = {
@@ -35,8 +28,7 @@ _REPLY_PRICES = ("output_cost_per_token", "output_cost_per_reasoning_token")
 def load_litellm() -> Any:
     """Import litellm without its output, retries and callbacks, and return it. Takes 2 to 3 s the first time.
 
-    Raises:
-        ConfigError: it is not installed.
+    Raises `ConfigError` if it is not installed.
     """
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # prices from the package, not from the network
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # else it reads keys from any .env file it finds
@@ -80,8 +72,7 @@ def _send_once() -> None:
 def listed_price(model: str) -> Price | None:
     """Return the highest price that litellm's list has for a model (some cost more for long prompts), or None.
 
-    Raises:
-        ConfigError: litellm is missing.
+    Raises `ConfigError` if litellm is missing.
     """
     litellm = load_litellm()
     try:
@@ -108,8 +99,7 @@ def missing_keys(model: str) -> list[str]:
 class LitellmTransport:
     """One model of any provider that litellm knows.
 
-    Raises:
-        ConfigError: litellm is missing, the provider is unknown, or the key's variable is not set.
+    Raises `ConfigError` if litellm is missing, the provider is unknown, or the key's variable is not set.
     """
 
     def __init__(self, config: ModelConfig) -> None:

@@ -83,8 +83,7 @@ class ReplyRecording:
     def load(cls, path: Path) -> "ReplyRecording":
         """Read a recording.
 
-        Raises:
-            ConfigError: the file cannot be read or is not a recording; the message names the line.
+        Raises `ConfigError` if the file cannot be read or is not a recording; the message names the line.
         """
         try:
             lines = path.read_text(encoding="utf-8").split("\n")
@@ -141,11 +140,7 @@ class RecordedTransport:
         return tuple(sorted({step for step, _, _ in self._differing}))
 
     async def send(self, request: ModelRequest, parameters: Mapping[str, Any]) -> TransportReply:
-        """Return the recorded reply.
-
-        Raises:
-            HopelessRequest: the recording has none for this call.
-        """
+        """Return the recorded reply. Raises `HopelessRequest` if the recording has none for this call."""
         place = (request.origin.step, request.role, request.ordinal)
         reply = self._recording.at(place)
         if reply is None:

@@ -40,8 +40,7 @@ class CallStop:
     async def wait_for(self, waiting: Awaitable[_T]) -> _T:
         """Wait for a result and return it.
 
-        Raises:
-            ModelsUnavailable: no further call may begin; the wait is cancelled.
+        Raises `ModelsUnavailable` if no further call may begin; the wait is cancelled.
         """
         task = asyncio.ensure_future(waiting)
         stopped = asyncio.ensure_future(self._event.wait())

@@ -52,8 +52,7 @@ _READERS = ("task", "elites", "lineage", "source", "profile", "verdict")
 def make_server(path: Path, config: RunConfig | None = None) -> MCPServer[Any]:
     """Return a server on a store; a config replaces the one in the store.
 
-    Raises:
-        StoreError: there is no store, or no run in it.
+    Raises `StoreError` if there is no store, or no run in it.
     """
     with Store.open(path, write=False) as store:
         if store.identity() is None:
@@ -254,6 +253,4 @@ def _verdict(found: CandidateDetails) -> dict[str, Any]:
 
 def _search_speedup(found: CandidateDetails) -> dict[str, float | None] | None:
     """Return the speed-up on the search workloads; held-out ones must not guide proposals."""
-    if found.verdicts.search is None:
-        return None
-    return speedup_document(combined_speedup(found.verdicts.search.timings))
+    return None if found.verdicts.search is None else speedup_document(combined_speedup(found.verdicts.search.timings))

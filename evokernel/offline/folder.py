@@ -144,8 +144,7 @@ def read_manifest(folder: Path) -> FolderManifest:
 def read_reply(folder: Path, question: PromptFile) -> str:
     """Return the answer to a prompt; an empty text without one.
 
-    Raises:
-        ConfigError: the file is not UTF-8 text, or longer than 2 MB.
+    Raises `ConfigError` if the file is not UTF-8 text, or longer than 2 MB.
     """
     path = folder / question.reply_file
     try:

@@ -171,8 +171,7 @@ class Run:
 def open_store(path: str | os.PathLike[str]) -> Run:
     """Open the store of a run for reading; the search that writes it may be at work.
 
-    Raises:
-        StoreError: there is no store at the path, or it cannot be read.
+    Raises `StoreError` if there is no store at the path, or it cannot be read.
     """
     return Run(Store.open(os.fspath(path), write=False))
 

@@ -98,6 +98,4 @@ def slice_seconds(left: float | None, *, entries: int, unstarted: int, least_s: 
 
 def slice_dollars(budget: SharedBudget, use: SharedUsage, *, unstarted: int) -> float | None:
     """Return the money for the next slice; None without a limit. Those that wait for their start get equal parts."""
-    if budget.dollars is None:
-        return None
-    return max(0.0, budget.dollars - use.dollars) / (1 + unstarted)
+    return None if budget.dollars is None else max(0.0, budget.dollars - use.dollars) / (1 + unstarted)

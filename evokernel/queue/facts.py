@@ -12,8 +12,7 @@ from evokernel.queue.records import StoreFacts
 def store_facts(path: Path) -> StoreFacts:
     """Return the facts of a store; those of an empty one where there is no file.
 
-    Raises:
-        StoreError: it cannot be read.
+    Raises `StoreError` if it cannot be read.
     """
     if not path.exists() or not path.stat().st_size:
         return StoreFacts()

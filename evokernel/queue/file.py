@@ -52,8 +52,7 @@ class QueueFile:
     def open(cls, path: Path, *, create: bool = False) -> Self:
         """Open a queue for writing; with `create`, make the file where there is none.
 
-        Raises:
-            StoreError: it is missing, damaged, no queue, or of a later version.
+        Raises `StoreError` if it is missing, damaged, no queue, or of a later version.
         """
         if not create and not path.exists():
             raise StoreError(f"there is no queue at {path}; `evokernel queue add CONFIG` makes one")
@@ -85,8 +84,7 @@ class QueueFile:
     ) -> QueueNight:
         """Add a night of (config, store, settings), and forget the oldest ended ones.
 
-        Raises:
-            ConfigError: two searches would write one store, or another entry in the queue does.
+        Raises `ConfigError` if two searches would write one store, or another entry in the queue does.
         """
         added = time.time() if at is None else at
         with self.database.transaction():

@@ -34,14 +34,7 @@ from evokernel.queue.command import (
 from evokernel.queue.facts import store_facts
 from evokernel.queue.file import QueueFile
 from evokernel.queue.outcome import SliceExit, entry_after
-from evokernel.queue.records import (
-    EntryState,
-    QueueEntry,
-    QueueNight,
-    QueueSlice,
-    SliceLimits,
-    StoreFacts,
-)
+from evokernel.queue.records import EntryState, QueueEntry, QueueNight, QueueSlice, SliceLimits, StoreFacts
 from evokernel.queue.session import ChildSession, ChildSessions, count_gpus
 
 LOOK_S = 1.0
@@ -325,8 +318,7 @@ class QueueRunner:
     def _left_behind(self, ended: QueueSlice, entry: QueueEntry) -> tuple[SliceExit, None, float]:
         """End what still runs of a slice that an earlier runner has begun.
 
-        Raises:
-            StoreUnavailable: it cannot be ended, not even by SIGKILL.
+        Raises `StoreUnavailable` if it cannot be ended, not even by SIGKILL.
         """
         grace_s = 0.0 if ended.id in self._waited_for else self._grace_s
         self._waited_for.add(ended.id)

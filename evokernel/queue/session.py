@@ -107,15 +107,13 @@ class ChildSessions:
     def left(self, process: str, *, store: Path, mark: str) -> str:
         """Return the identity of a session that an earlier queue has started and that still runs; empty for none.
 
-        Where its number was not noted, the process that writes the store is looked at.
+        Where its number was not noted, the process that writes the store is looked at. Raises `StoreError` if that
+        cannot be found out.
 
         Args:
             process: its identity, where it was noted, or an empty text.
             store: the store that it writes.
             mark: of its start.
-
-        Raises:
-            StoreError: that cannot be found out.
         """
         if process and is_running(process):
             return process

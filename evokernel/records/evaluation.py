@@ -271,12 +271,7 @@ class EvaluatorIdentity:
     """Task hashes under which results mean the same; stores that hold them go on."""
 
     def key(
-        self,
-        program_hash: str,
-        budget: Fidelity,
-        *,
-        mode: Mode | None = None,
-        checks: Sequence[HiddenCheck] = (),
+        self, program_hash: str, budget: Fidelity, *, mode: Mode | None = None, checks: Sequence[HiddenCheck] = ()
     ) -> EvaluationKey:
         """Return the key of an evaluation made by this evaluator; `mode` where it is not the evaluator's own.
 

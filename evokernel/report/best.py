@@ -9,14 +9,7 @@ from evokernel.errors import StoreError
 from evokernel.records.candidate import SEED, Candidate
 from evokernel.records.evaluation import Evaluation
 from evokernel.records.timing import Speedup, combined_speedup, floor_share
-from evokernel.report.verdicts import (
-    Holdout,
-    MeasurementKind,
-    ProgramVerdicts,
-    nowhere_above,
-    over_baselines,
-    quotient,
-)
+from evokernel.report.verdicts import Holdout, MeasurementKind, ProgramVerdicts, nowhere_above, over_baselines, quotient
 
 BEST = "best"
 

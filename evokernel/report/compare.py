@@ -167,8 +167,7 @@ class Comparison:
 def compare(stores: Sequence[Store], *, levels: Sequence[float] = ()) -> Comparison:
     """Compare runs of one task; `levels` are speed-ups for which to say when each run had reached them.
 
-    Raises:
-        StoreError: a store is of another task, holds no run, or is named twice.
+    Raises `StoreError` if a store is of another task, holds no run, or is named twice.
     """
     names = names_of([store.database.path for store in stores])
     sides = tuple(_side(store, name) for store, name in zip(stores, names, strict=True))

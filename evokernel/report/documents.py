@@ -12,7 +12,7 @@ from evokernel.records.evaluation import Evaluation
 from evokernel.records.evaluation_document import evaluation_document, speedup_document
 from evokernel.records.timing import Speedup
 from evokernel.report.best import BestKernel, OverSeed
-from evokernel.report.effort import ModelRow, OperatorRow
+from evokernel.report.effort import EffortRow
 from evokernel.report.lineage import CandidateDetails
 from evokernel.report.provenance import Provenance
 from evokernel.report.recent import RecentEvents
@@ -162,7 +162,7 @@ _OF_PAIR = (
 )
 
 
-def _fields(row: OperatorRow | ModelRow | PairEffort, names: Sequence[str]) -> dict[str, Any]:
+def _fields(row: EffortRow | PairEffort, names: Sequence[str]) -> dict[str, Any]:
     return {name: getattr(row, name) for name in names}
 
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 
 import yaml
@@ -20,16 +20,14 @@ from archive.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorRow:
-    """Results and cost of one operator."""
+class EffortRow:
+    """Results and cost of one operator, or of one model."""
 
     name: str
     results: int
     """Number of judged candidates."""
     correct: int
     """Number of right ones among `results`."""
-    improvements: int
-    """Changes of the leader."""
     insights: int
     """Steps that left words in place of a candidate."""
     barren: int
@@ -38,43 +36,23 @@ class OperatorRow:
     """Steps whose reply could not be used."""
     calls: int
     """Requests to models."""
-    tokens: int
-    """Prompt and completion tokens."""
-    cost_usd: float
-    best_gain: float | None
-    """Highest speed-up of a right candidate over its first parent; None without one."""
-
-    @property
-    def validity(self) -> float | None:
-        """The share of right candidates in what was proposed, unusable answers counted; None without any."""
-        return _share(self.correct, self.results + self.unusable)
-
-
-@dataclass(frozen=True, slots=True)
-class ModelRow:
-    """Results and cost of one model."""
-
-    name: str
-    calls: int
     failed: int
     """Calls without a usable reply."""
     open: int
     """Calls that are under way or were lost."""
     tokens: int
+    """Prompt and completion tokens."""
     cost_usd: float
-    results: int
-    """Number of judged candidates."""
-    correct: int
-    """Number of right ones among `results`."""
-    insights: int
-    """Steps that left words in place of a candidate."""
-    unusable: int
-    """Steps whose reply could not be used."""
+    improvements: int = 0
+    """Changes of the leader; not counted of a model."""
+    best_gain: float | None = None
+    """Highest speed-up of a right candidate over its first parent; None without one, and of a model."""
 
     @property
     def validity(self) -> float | None:
         """The share of right candidates in what was proposed, unusable answers counted; None without any."""
-        return _share(self.correct, self.results + self.unusable)
+        proposed = self.results + self.unusable
+        return self.correct / proposed if proposed else None
 
 
 @lru_cache(maxsize=32)
@@ -87,55 +65,21 @@ def prices_known(config: str) -> bool:
     )
 
 
-def operator_rows(store: Store, led: Counter[str]) -> tuple[OperatorRow, ...]:
+def operator_rows(store: Store, led: Counter[str]) -> tuple[EffortRow, ...]:
     """Return a row for each operator that was asked, the busiest first; `led` counts changes of the leader by name."""
     costs, outcomes, gains = costs_by_operator(store), outcomes_by_operator(store), best_gains(store)
-    return tuple(
-        OperatorRow(
-            name=name,
-            results=given.results,
-            correct=given.correct,
-            improvements=led[name],
-            insights=given.insights,
-            barren=given.barren,
-            unusable=given.unusable,
-            calls=cost.calls,
-            tokens=cost.tokens,
-            cost_usd=cost.cost_usd,
-            best_gain=gains.get(name),
-        )
-        for name, given, cost in _merged(outcomes, costs)
-    )
+    rows = _merged(outcomes, costs)
+    return tuple(replace(row, improvements=led[row.name], best_gain=gains.get(row.name)) for row in rows)
 
 
-def model_rows(store: Store) -> tuple[ModelRow, ...]:
+def model_rows(store: Store) -> tuple[EffortRow, ...]:
     """Return a row for each model that was asked, the busiest first."""
-    costs, outcomes = costs_by_model(store), outcomes_by_model(store)
-    return tuple(
-        ModelRow(
-            name=name,
-            calls=cost.calls,
-            failed=cost.failed,
-            open=cost.open,
-            tokens=cost.tokens,
-            cost_usd=cost.cost_usd,
-            results=given.results,
-            correct=given.correct,
-            insights=given.insights,
-            unusable=given.unusable,
-        )
-        for name, given, cost in _merged(outcomes, costs)
-        if name
-    )
+    return tuple(row for row in _merged(outcomes_by_model(store), costs_by_model(store)) if row.name)
 
 
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
-
-
-def _merged(
-    outcomes: Mapping[str, StepOutcomes], costs: Mapping[str, CallCosts]
-) -> list[tuple[str, StepOutcomes, CallCosts]]:
-    names = outcomes.keys() | costs.keys()
-    rows = [(name, outcomes.get(name, StepOutcomes()), costs.get(name, CallCosts())) for name in names]
-    return sorted(rows, key=lambda row: (-row[1].results, -row[2].calls, row[0]))
+def _merged(outcomes: Mapping[str, StepOutcomes], costs: Mapping[str, CallCosts]) -> list[EffortRow]:
+    rows = [
+        EffortRow(name, **asdict(outcomes.get(name, StepOutcomes())), **asdict(costs.get(name, CallCosts())))
+        for name in outcomes.keys() | costs.keys()
+    ]
+    return sorted(rows, key=lambda row: (-row.results, -row.calls, row.name))

@@ -30,11 +30,7 @@ COLUMNS = (
 
 
 def needed(name: str) -> Any:
-    """Import and return a library of the extra `notebook`.
-
-    Raises:
-        StoreError: it is not installed.
-    """
+    """Import and return a library of the extra `notebook`. Raises `StoreError` if it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -47,8 +43,7 @@ def needed(name: str) -> Any:
 def candidates_frame(store: Store) -> "pd.DataFrame":
     """Return one row for each judged candidate, in the order of seq: `COLUMNS`, then `descriptor_*`.
 
-    Raises:
-        StoreError: pandas is not installed.
+    Raises `StoreError` if pandas is not installed.
     """
     with store.database.snapshot():
         judged, progress, efforts = read_judged(store), ProgressAxis(store), step_efforts(store)
@@ -63,10 +58,8 @@ def candidates_frame(store: Store) -> "pd.DataFrame":
 def curve_frame(store: Store) -> "pd.DataFrame":
     """Return one row for each change of the leader, or of its measured speed-up, in the order of seq.
 
-    It can go down, where a longer measurement of the leader corrects a short one.
-
-    Raises:
-        StoreError: pandas is not installed.
+    It can go down, where a longer measurement of the leader corrects a short one. Raises `StoreError` if pandas is not
+    installed.
     """
     with store.database.snapshot():
         progress, points, leading = ProgressAxis(store), store.curve(), LeadingEvaluation(store)

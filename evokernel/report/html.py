@@ -135,8 +135,7 @@ def data_text(document: Mapping[str, Any]) -> str:
 def write_page(text: str, path: Path) -> int:
     """Write a page in place of an older one, whole or not at all, and return its size in bytes.
 
-    Raises:
-        PageRefused: another file is at the path, or it cannot be written.
+    Raises `PageRefused` if another file is at the path, or it cannot be written.
     """
     try:
         if path.exists() and (path.is_dir() or not _is_page(path)):

@@ -81,10 +81,8 @@ def portrait(store: Store, name: str) -> CandidateDetails:
 def story(store: Store, name: str, *, everyone: bool = False) -> list[LineageStep]:
     """Return the way from the seed to a candidate along first parents.
 
-    With `everyone` return all its ancestors instead, those that only inspired too, in the order of their steps.
-
-    Raises:
-        StoreError: no candidate, or several, have an id that begins with the name.
+    With `everyone` return all its ancestors instead, those that only inspired too, in the order of their steps. Raises
+    `StoreError` if no candidate, or several, have an id that begins with the name.
     """
     wanted = store.candidate(name).candidate.id
     if everyone:

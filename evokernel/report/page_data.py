@@ -105,12 +105,7 @@ def _finals(store: Store) -> dict[str, Any]:
 
 def _answer(store: Store, best: BestKernel) -> dict[str, Any]:
     lines, cut = shown_lines(best.candidate.source)
-    return {
-        "ceiling": _ceiling(best.evaluation),
-        "panel": bool(best.evaluation.panel),
-        "lines": lines,
-        "cut": cut,
-    }
+    return {"ceiling": _ceiling(best.evaluation), "panel": bool(best.evaluation.panel), "lines": lines, "cut": cut}
 
 
 def _ceiling(evaluation: Evaluation) -> float | None:
@@ -216,12 +211,7 @@ def _chapter(step: LineageStep, changed: SourceDiff | None) -> dict[str, Any]:
         **provenance_data(made),
         "diff": None
         if changed is None
-        else {
-            "lines": list(changed.lines),
-            "added": changed.added,
-            "removed": changed.removed,
-            "cut": changed.cut,
-        },
+        else {"lines": list(changed.lines), "added": changed.added, "removed": changed.removed, "cut": changed.cut},
     }
 
 

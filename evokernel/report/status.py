@@ -11,21 +11,21 @@ from pathlib import Path
 
 from archive.activity import last_session, last_stop
 from archive.candidate_tables import IslandRow, island_rows, results_by_mode
-from archive.diversity import read_diversity
 from archive.effort import ExpectedGain, PairEffort, efforts_by_pair, predicted_gains
 from archive.follower import read_account, unfinished_lead
 from archive.hidden_checks import StoredCheck
 from archive.hints import Hint, hints_in_force
-from archive.host_activity import read_host_activity
+from archive.journal import ConfigEntry
+from archive.session_notes import read_diversity, read_host_activity
 from archive.sessions import SpentBudget
-from archive.setting_changes import SettingChange, edits_of
+from archive.setting_changes import edits_of
 from archive.store import Store
 from evokernel.records.diversity import IslandDiversity
 from evokernel.records.evaluation import Mode
 from evokernel.records.host_activity import HostActivity
 from evokernel.records.leader import LeaderChange
 from evokernel.report.best import BestKernel, find_best
-from evokernel.report.effort import ModelRow, OperatorRow, model_rows, operator_rows, prices_known
+from evokernel.report.effort import EffortRow, model_rows, operator_rows, prices_known
 from evokernel.report.workload_front import WorkloadFront, workload_front
 
 RECENT = 8
@@ -98,8 +98,8 @@ class RunStatus:
     last_stop: str
     """Reason why a session last ended in order; empty where none has."""
     best: BestKernel | None
-    operators: tuple[OperatorRow, ...]
-    models: tuple[ModelRow, ...]
+    operators: tuple[EffortRow, ...]
+    models: tuple[EffortRow, ...]
     pairs: tuple[PairEffort, ...]
     """Effort of each operator with each model; empty where no model was asked."""
     predicted: ExpectedGain
@@ -109,7 +109,7 @@ class RunStatus:
     """Latest changes of the leader, oldest first."""
     checks: tuple[StoredCheck, ...] = ()
     """Hidden checks that the run has added, oldest first."""
-    edits: tuple[SettingChange, ...] = ()
+    edits: tuple[ConfigEntry, ...] = ()
     """Changes of the config between sessions."""
     front: WorkloadFront | None = None
     """Champions and Pareto front over the workloads; None without two workloads."""

@@ -15,8 +15,7 @@ _FEW = 64
 def held_numbers(node: Any) -> list[Any]:
     """Return the elements of the tensor that a node of a trace holds, in the order of memory.
 
-    Raises:
-        NotGeneral: they are many.
+    Raises `NotGeneral` if they are many.
     """
     values: torch.Tensor = getattr(node.graph.owning_module, node.target)
     if values.numel() > _FEW:

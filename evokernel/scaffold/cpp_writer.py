@@ -127,12 +127,7 @@ class CppWriter:
         else:
             found, begin = total, []
             step = [_accumulate(node.op, total, texts, whole=node.kind != "float")]
-        lines = [
-            f"{kind} {total} = {start};",
-            *begin,
-            *self._around(inner, reduced, step),
-            f"{place} = {found};",
-        ]
+        lines = [f"{kind} {total} = {start};", *begin, *self._around(inner, reduced, step), f"{place} = {found};"]
         return self._enclosed(outer, extents, lines)
 
     def _scan(self, node: Node, buffer: str) -> list[str]:

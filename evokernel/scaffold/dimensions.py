@@ -15,6 +15,8 @@ from evokernel.source.expressions import evaluate
 
 Shapes = Mapping[str, tuple[int, ...]]
 Axis = tuple[str, int]
+AxisGroup = tuple[tuple[Axis, ...], int]
+"""Axes that grow together, and what they are multiples of."""
 _MOST_TOGETHER = 6
 """Axes that are tried together, but for all of an extent."""
 _FURTHER = tuple(range(1, 8))
@@ -69,18 +71,17 @@ class Layout:
 def derive_layout(subject: UserOperation) -> Layout:
     """Find the sizes that may vary, by trial, and the output shapes as expressions over them.
 
-    Raises:
-        TaskError: the reference fails on its own example.
+    Raises `TaskError` if the reference fails on its own example.
     """
     example = {name: tuple(tensor.shape) for name, tensor in subject.inputs.items()}
     result = outputs_of(subject, example)
-    found: list[tuple[tuple[Axis, ...], int]] = []
+    found: list[AxisGroup] = []
     for extent, axes in _classes(subject, example).items():
         for group, unit in _groups(subject, example, axes, extent):
             if len(found) < len(FIRST) and runs(subject, _with(example, [*found, (group, unit)], FIRST)):
                 found.append((group, unit))
     if len(found) > _MOST_REMOVED:  # too many to try all sets of them
-        general: list[tuple[tuple[Axis, ...], int]] = []
+        general: list[AxisGroup] = []
         for each in found:
             general += [each] * _is_general(subject, example, [*general, each], result)
         found = general
@@ -94,8 +95,7 @@ def derive_layout(subject: UserOperation) -> Layout:
 def layout_without(layout: Layout, subject: UserOperation) -> Layout:
     """Return the layout of an operation that has lost some inputs; found anew where a dimension was one of theirs.
 
-    Raises:
-        TaskError: as `derive_layout`.
+    Raises `TaskError` as `derive_layout`.
     """
     if any(name not in subject.inputs for dimension in layout.dimensions for name, _ in dimension.axes):
         return derive_layout(subject)
@@ -106,8 +106,7 @@ def layout_without(layout: Layout, subject: UserOperation) -> Layout:
 def with_equal_sizes_as_one(subject: UserOperation, layout: Layout) -> Layout:
     """Return the layout with dimensions that are equal in the example as one; the same where there is no such rule.
 
-    Raises:
-        TaskError: as `derive_layout`.
+    Raises `TaskError` as `derive_layout`.
     """
     groups: dict[tuple[int, int], list[Dimension]] = {}
     for each in layout.dimensions:
@@ -126,8 +125,7 @@ def with_equal_sizes_as_one(subject: UserOperation, layout: Layout) -> Layout:
 def in_steps_of_two(subject: UserOperation, layout: Layout) -> Iterator[Layout]:
     """Yield the layout once for each dimension that is even in the example, with twice its unit.
 
-    Raises:
-        TaskError: as `derive_layout`.
+    Raises `TaskError` as `derive_layout`.
     """
     example = {name: tuple(tensor.shape) for name, tensor in subject.inputs.items()}
     result = outputs_of(subject, example)
@@ -140,9 +138,7 @@ def in_steps_of_two(subject: UserOperation, layout: Layout) -> Iterator[Layout]:
                 )
 
 
-def _is_general(
-    subject: UserOperation, example: Shapes, found: Sequence[tuple[tuple[Axis, ...], int]], result: Sequence[Any]
-) -> bool:
+def _is_general(subject: UserOperation, example: Shapes, found: Sequence[AxisGroup], result: Sequence[Any]) -> bool:
     """Say whether the outputs follow from the inputs by simple rules where these axes change."""
     with suppress(NotGeneral):
         return bool(_layout(subject, example, _named(found, example, result, subject), result))
@@ -167,9 +163,7 @@ def _classes(subject: UserOperation, example: Shapes) -> dict[int, list[Axis]]:
     }
 
 
-def _groups(
-    subject: UserOperation, example: Shapes, axes: Sequence[Axis], extent: int
-) -> Iterator[tuple[tuple[Axis, ...], int]]:
+def _groups(subject: UserOperation, example: Shapes, axes: Sequence[Axis], extent: int) -> Iterator[AxisGroup]:
     """Yield the smallest sets of equal axes that can change together, with the unit of their change."""
     left = list(axes)
     for size in range(1, len(axes) + 1):
@@ -215,7 +209,7 @@ def _changed(shapes: Shapes, group: Sequence[Axis], extent: int) -> dict[str, tu
     return {name: tuple(shape) for name, shape in made.items()}
 
 
-def _with(example: Shapes, found: Sequence[tuple[tuple[Axis, ...], int]], values: Sequence[int]) -> Shapes:
+def _with(example: Shapes, found: Sequence[AxisGroup], values: Sequence[int]) -> Shapes:
     shapes = example
     for (group, unit), value in zip(found, values, strict=False):
         shapes = _changed(shapes, group, unit * value)
@@ -223,7 +217,7 @@ def _with(example: Shapes, found: Sequence[tuple[tuple[Axis, ...], int]], values
 
 
 def _named(
-    found: Sequence[tuple[tuple[Axis, ...], int]], example: Shapes, result: Sequence[Any], subject: UserOperation
+    found: Sequence[AxisGroup], example: Shapes, result: Sequence[Any], subject: UserOperation
 ) -> tuple[Dimension, ...]:
     """Return named dimensions; those of the first output come first, in its order, as readers expect."""
     first = tuple(outputs_of(subject, _with(example, found, FIRST))[0].shape)
@@ -239,7 +233,7 @@ def _named(
     )
 
 
-def _extent(example: Shapes, group: tuple[tuple[Axis, ...], int]) -> int:
+def _extent(example: Shapes, group: AxisGroup) -> int:
     (name, axis), unit = group[0][0], group[1]
     return example[name][axis] // unit
 

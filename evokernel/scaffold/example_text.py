@@ -48,10 +48,7 @@ def _guess(name: str) -> str:
 def parse_inputs(text: str) -> dict[str, Any]:
     """Return example inputs by name: `x: 64x32` is a tensor, `eps: 1e-6`, `causal: True` and `mode: 'a'` are not.
 
-    The largest integer of a tensor with a bound N is N - 1.
-
-    Raises:
-        TaskError: an item is not of that form.
+    The largest integer of a tensor with a bound N is N - 1. Raises `TaskError` if an item is not of that form.
     """
     made: dict[str, Any] = {}
     generator = torch.Generator().manual_seed(0)
@@ -79,8 +76,7 @@ def _items(text: str) -> list[str]:
 def parse_tensor(name: str, text: str, *, generator: torch.Generator) -> torch.Tensor | None:
     """Return a tensor of random contents for `64x32`, `int64[64] < 32` or `f32[]`; None for another text.
 
-    Raises:
-        TaskError: it is a tensor of an unknown type, or its bound is for integers.
+    Raises `TaskError` if it is a tensor of an unknown type, or its bound is for integers.
     """
     found = _TENSOR.fullmatch(text)
     if found is None:

@@ -71,7 +71,8 @@ def _combined(node: Node, args: list[ExpressionText]) -> ExpressionText:
         case "where":
             return ExpressionText(f"{wrapped(args[0], 1)} ? {wrapped(args[1], 1)} : {wrapped(args[2], 1)}", 0)
         case "relu":
-            return ExpressionText(f"{_function('maximum', node)}({args[0].text}, {_zero(node)})", ATOM)
+            zero = "0" if node.kind in INTEGERS else "0.0f"
+            return ExpressionText(f"{_function('maximum', node)}({args[0].text}, {zero})", ATOM)
         case "rsqrt" | "reciprocal":
             below = f"std::sqrt({args[0].text})" if op == "rsqrt" else wrapped(args[0], 7)
             return ExpressionText(f"1.0f / {below}", 6)
@@ -95,7 +96,3 @@ def _function(op: str, node: Node) -> str:
     if node.kind in INTEGERS and op in ("maximum", "minimum", "abs"):
         return "std::abs" if op == "abs" else f"std::{op[:3]}<int64_t>"
     return f"std::{_NAMES.get(op, op)}"
-
-
-def _zero(node: Node) -> str:
-    return "0" if node.kind in INTEGERS else "0.0f"

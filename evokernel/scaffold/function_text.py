@@ -33,8 +33,7 @@ def own_file(function: Callable[..., Any]) -> Path | None:
 def standalone_text(function: Callable[..., Any]) -> str:
     """Return the text of a file that defines a function, with what it needs of its module.
 
-    Raises:
-        TaskError: its text is not known, or it needs something that cannot be written down.
+    Raises `TaskError` if its text is not known, or it needs something that cannot be written down.
     """
     return f'"""`{function.__name__}`, as it was given to evokernel."""\n\n{joint_text([function])}\n'
 

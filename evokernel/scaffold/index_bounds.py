@@ -15,10 +15,8 @@ _SMALL = (11, 13, 17, 19, 23, 7, 5, 29, 31, 3, 37, 41, 43, 47, 53, 59)
 def tied_by_indices(subject: UserOperation, layout: Layout) -> Layout:
     """Return the layout with equal sizes of the example as one where indices fit only some of the sizes otherwise.
 
-    Two caches that one position indexes are as long as each other, which shapes alone do not show.
-
-    Raises:
-        TaskError: as `derive_layout`.
+    Two caches that one position indexes are as long as each other, which shapes alone do not show. Raises `TaskError`
+    as `derive_layout`.
     """
     indices = [
         name for name, each in subject.inputs.items() if not each.is_floating_point() and each.element_size() > 1
@@ -36,10 +34,8 @@ def find_bounds(subject: UserOperation, layout: Layout) -> dict[str, str | int]:
     """Return what each input of integers stays below, by name; nothing for signed ones.
 
     An input that raises an error from a size on, and not before, holds indices into that size. Any other range is the
-    example's. Bytes take all values, unless the example's stay in the lower half of those above 0.
-
-    Raises:
-        TaskError: integers beside floating-point inputs are negative, which no task can say.
+    example's. Bytes take all values, unless the example's stay in the lower half of those above 0. Raises `TaskError`
+    if integers beside floating-point inputs are negative, which no task can say.
     """
     found: dict[str, str | int] = {}
     beside_floats = any(each.is_floating_point() for each in subject.inputs.values())

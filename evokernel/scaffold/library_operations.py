@@ -11,6 +11,8 @@ from typing import Any
 import torch
 
 _aten = torch.ops.aten
+Pair = tuple[torch.Tensor, torch.Tensor]
+"""Values and their indices."""
 _WRITTEN_OUT = 25
 """Elements of a window that Inductor writes out one by one; it gives larger ones that overlap to a library."""
 
@@ -32,9 +34,7 @@ def _ranks(x: torch.Tensor, *, descending: bool) -> torch.Tensor:
     return (less | (equal & earlier)).to(torch.int64).sum(-1)
 
 
-def sort(
-    x: torch.Tensor, dim: int = -1, descending: bool = False, *, first: int = 0, count: int | None = None
-) -> tuple[torch.Tensor, torch.Tensor]:
+def sort(x: torch.Tensor, dim: int = -1, descending: bool = False, *, first: int = 0, count: int | None = None) -> Pair:
     """Sort along one axis, stably; return `count` values and their indices from place `first` on, by default all."""
     if x.ndim == 0:
         return x.clone(), torch.zeros_like(x, dtype=torch.int64)
@@ -45,7 +45,7 @@ def sort(
     return values.movedim(-1, dim), indices.movedim(-1, dim)
 
 
-def _picked(x: torch.Tensor, here: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _picked(x: torch.Tensor, here: torch.Tensor) -> Pair:
     """Return the elements of the last axis at the one place where `here` holds, and that place.
 
     They are sums in which one term is not 0, so that nothing is stored at a computed place.
@@ -55,24 +55,20 @@ def _picked(x: torch.Tensor, here: torch.Tensor) -> tuple[torch.Tensor, torch.Te
     return values, torch.where(here, place, torch.zeros_like(place)).sum(-1)
 
 
-def _stable_sort(
-    x: torch.Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _stable_sort(x: torch.Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False) -> Pair:
     return sort(x, dim, descending)
 
 
-def _topk(
-    x: torch.Tensor, k: int, dim: int = -1, largest: bool = True, in_order: bool = True
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _topk(x: torch.Tensor, k: int, dim: int = -1, largest: bool = True, in_order: bool = True) -> Pair:
     return sort(x, dim, largest, count=k) if x.ndim else sort(x)
 
 
-def _kthvalue(x: torch.Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+def _kthvalue(x: torch.Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Pair:
     values, indices = sort(x, dim, first=k - 1, count=1)
     return (values, indices) if keepdim or not x.ndim else (values.squeeze(dim), indices.squeeze(dim))
 
 
-def _median(x: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+def _median(x: torch.Tensor, dim: int, keepdim: bool = False) -> Pair:
     if not x.ndim:
         return sort(x)
     last = x.movedim(dim, -1)
@@ -83,10 +79,6 @@ def _median(x: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[torch.Ten
         odd = largest != largest
         value, index = torch.where(odd, largest, value), torch.where(odd, largest_index, index)
     return (value.unsqueeze(dim), index.unsqueeze(dim)) if keepdim else (value, index)
-
-
-def _whole_median(x: torch.Tensor) -> torch.Tensor:
-    return _median(x.reshape(-1), 0)[0]
 
 
 def _average_pool(
@@ -140,7 +132,7 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     _aten.topk.default: _topk,
     _aten.kthvalue.default: _kthvalue,
     _aten.median.dim: _median,
-    _aten.median.default: _whole_median,
+    _aten.median.default: lambda x: _median(x.reshape(-1), 0)[0],
     _aten.avg_pool1d.default: _average_pool,
     _aten.avg_pool2d.default: _average_pool,
     _aten.avg_pool3d.default: _average_pool,

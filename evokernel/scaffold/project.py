@@ -67,11 +67,6 @@ class Project:
     unfit: str = ""
     """Reason why the admission failed; else empty."""
 
-    @property
-    def seedless(self) -> str:
-        """Reason why there is no right plain kernel in C++; empty where there is one."""
-        return next((seed.why for seed in self.seeds if seed.language == "cpp"), "")
-
 
 @dataclass(frozen=True, slots=True)
 class ProjectSettings:
@@ -307,8 +302,7 @@ def _admission(task: Task, *, times: int = 1) -> tuple[str, str]:
 def _admitted(task: Task, device: str) -> str:
     """Return the result of an admission, that of a task for GPUs on sizes that a processor can try.
 
-    Raises:
-        TaskError: as `admit`.
+    Raises `TaskError` as `admit`.
     """
     if device != "cuda":
         return admit(task, device, rng=np.random.default_rng()).message

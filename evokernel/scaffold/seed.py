@@ -214,10 +214,8 @@ def check_seed(
 ) -> None:
     """Compile a kernel and compare it with the reference on workloads, as the evaluator would.
 
-    Only for source from `write_seed`: it runs in this process.
-
-    Raises:
-        HarnessError: it does not compile, or its results differ.
+    Only for source from `write_seed`: it runs in this process. Raises `HarnessError` if it does not compile, or its
+    results differ.
     """
     built = make_language("cpp", run=run_plain).build(source, task)
     if isinstance(built, BuildFailure):

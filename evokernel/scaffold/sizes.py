@@ -71,8 +71,7 @@ class SymbolicSizes:
     def learn(self, first: int, second: int) -> None:
         """Record a size that was `first` in one trace and `second` in the other.
 
-        Raises:
-            NotGeneralSize: no sum, quotient or product of known sizes gives both.
+        Raises `NotGeneralSize` if no sum, quotient or product of known sizes gives both.
         """
         if first == second or self._known.get(first) == second:
             return
@@ -92,8 +91,7 @@ class SymbolicSizes:
     def place(self, size: int, place: int) -> int:
         """Return a place in a size of the first trace, counted from its end where it is below 0.
 
-        Raises:
-            NotGeneralSize: it is far from the end.
+        Raises `NotGeneralSize` if it is far from the end.
         """
         if place < 0 and size in self._known:
             self.learn(size + place, self._known[size] + place)

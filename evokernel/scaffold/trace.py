@@ -90,8 +90,7 @@ def trace(
 def to_graph(first: Any, second: Any, sizes: SymbolicSizes) -> Traced:
     """Return the traced operations as nodes.
 
-    Raises:
-        NotGeneral: an operation has no plain loop yet; the message names it.
+    Raises `NotGeneral` if an operation has no plain loop yet; the message names it.
     """
     converter = OperationConverter(sizes, numbers=_size_numbers(first, second, sizes))
     outputs: tuple[Node, ...] = ()

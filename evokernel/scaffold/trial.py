@@ -66,8 +66,7 @@ def without_data() -> Iterator[None]:
 def state_apart(subject: UserOperation) -> UserOperation:
     """Return the operation with the buffers that a call changes kept apart: each call starts with those of the file.
 
-    Raises:
-        TaskError: a module keeps a tensor of one call for the next.
+    Raises `TaskError` if a module keeps a tensor of one call for the next.
     """
     tried = _tried(subject)
     for prefix, module in subject.target.named_modules() if subject.construct else ():
@@ -93,8 +92,7 @@ def state_apart(subject: UserOperation) -> UserOperation:
 def changes_apart(subject: UserOperation) -> UserOperation:
     """Return the operation with the new values of inputs that a call changes as results.
 
-    Raises:
-        TaskError: such an input is not row-major, so that a kernel may only read it.
+    Raises `TaskError` if such an input is not row-major, so that a kernel may only read it.
     """
     if (tried := _tried(subject)) is None:
         return subject

@@ -131,8 +131,7 @@ def plan_workloads(
 def dims_of(layout: Layout, shapes: Mapping[str, Sequence[int]]) -> Dims:
     """Return the dimensions for which inputs have these shapes; those that no shape decides are the example's.
 
-    Raises:
-        TaskError: no dimensions give these shapes.
+    Raises `TaskError` if no dimensions give these shapes.
     """
     found = dict(layout.example)
     for dimension in layout.dimensions:

@@ -52,10 +52,8 @@ def access_for(
 ) -> AccessPolicy:
     """Return the policy of a server for a host and the address that it resolves to.
 
-    Beyond loopback a token is needed: that of the environment, or a random one.
-
-    Raises:
-        ConfigError: the token of the environment is too short, or does not fit into a URL.
+    Beyond loopback a token is needed: that of the environment, or a random one. Raises `ConfigError` if the token of
+    the environment is too short, or does not fit into a URL.
     """
     token = environment.get(variable, "")
     if token and not _TOKEN.fullmatch(token):

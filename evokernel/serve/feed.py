@@ -227,8 +227,7 @@ class _Reader:
     def read_state(self) -> tuple[Mark, str, int] | None:
         """Return the mark of the store, the state and the time in s; None while opening is not due.
 
-        Raises:
-            StoreError: it does not exist, or cannot be read.
+        Raises `StoreError` if it does not exist, or cannot be read.
         """
         store = self.store()
         if store is None:

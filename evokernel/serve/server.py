@@ -13,11 +13,7 @@ class Server(WebServer):
     def __init__(
         self, site: ServedStores, *, host: str = "127.0.0.1", port: int = 0, limits: ServerLimits = DEFAULTS
     ) -> None:
-        """Listen.
-
-        Raises:
-            ConfigError: the host, the port or the token of the environment cannot be used.
-        """
+        """Listen. Raises `ConfigError` if the host, the port or the token of the environment cannot be used."""
         super().__init__(host=host, port=port)
         self.url += f"?token={self.access.token}" if self.access.token else ""
         self.site = site

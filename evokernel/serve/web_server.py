@@ -27,11 +27,7 @@ class WebServer:
     def __init__(
         self, *, host: str, port: int, environment: Mapping[str, str] = os.environ, variable: str = TOKEN_VARIABLE
     ) -> None:
-        """Listen.
-
-        Raises:
-            ConfigError: the host, the port or the token in `environment` cannot be used.
-        """
+        """Listen. Raises `ConfigError` if the host, the port or the token in `environment` cannot be used."""
         try:
             family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
             self.access: AccessPolicy = access_for(host, str(address[0]), environment=environment, variable=variable)

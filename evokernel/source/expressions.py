@@ -30,8 +30,7 @@ def names_in(text: str) -> frozenset[str]:
 def evaluate(text: str | int, values: Mapping[str, int]) -> int:
     """Return the value of an integer expression; comparisons and `and` / `or` / `not` give 0 or 1.
 
-    Raises:
-        ValueError: the text is not such an expression, names an unknown value, or divides by zero.
+    Raises `ValueError` if the text is not such an expression, names an unknown value, or divides by zero.
     """
     if isinstance(text, int):
         return text

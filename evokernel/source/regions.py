@@ -44,9 +44,8 @@ class Region:
 def read_regions(source: str) -> tuple[Region, ...]:
     """Return the regions of a source, in order.
 
-    Raises:
-        ValueError: one lies in another, is not closed or closed by another name, or has a name that cannot be used or
-            that another has.
+    Raises `ValueError` if one lies in another, is not closed or closed by another name, or has a name that cannot be
+    used or that another has.
     """
     found: dict[str, Region] = {}
     opened: re.Match[str] | None = None

@@ -31,8 +31,7 @@ class ScriptedTransport:
     async def complete(self, request: ModelRequest) -> Reply:
         """Return the reply of the function, or its earlier reply for this step.
 
-        Raises:
-            ModelsUnavailable: after `stop_new_calls`.
+        Raises `ModelsUnavailable` after `stop_new_calls`.
         """
         stored = self.log.of_step(request.origin.step, request.ordinal)
         if stored is not None and stored.result is not None and stored.call.origin == request.origin:

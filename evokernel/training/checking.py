@@ -40,10 +40,8 @@ def check_file(path: Path, stores: Sequence[Store]) -> DatasetReport:
     """Check every row of a file against the stores its rows come from.
 
     A row is sound if its id is the hash of its content, if the store gives the same prompts, replies, hashes, scores
-    and verdicts as of the seq it names, and if no kernel that it recommends has failed since.
-
-    Raises:
-        StoreError: the file cannot be read.
+    and verdicts as of the seq it names, and if no kernel that it recommends has failed since. Raises `StoreError` if
+    the file cannot be read.
     """
     if path.suffix == ".parquet":
         raise StoreError(f"{path} is Parquet, and only JSONL can be checked: export once more without --parquet")

@@ -109,10 +109,7 @@ def arrow_fields(row: Row) -> list[tuple[str, Any]]:
 
     kinds = {"string": pyarrow.string(), "float64": pyarrow.float64(), "int64": pyarrow.int64()}
     return [
-        (
-            name,
-            pyarrow.list_(pyarrow.struct(arrow_fields(value[0]))) if isinstance(value, list) else kinds[_type(name)],
-        )
+        (name, pyarrow.list_(pyarrow.struct(arrow_fields(value[0]))) if isinstance(value, list) else kinds[_type(name)])
         for name, value in row.items()
     ]
 

@@ -186,8 +186,7 @@ class Template:
 def load_templates(folder: str = "") -> dict[str, Template]:
     """Return all operators that ask a model, by name: the built-in ones, and those in a user's folder over them.
 
-    Raises:
-        ConfigError: the folder does not exist, or a file in it cannot be used; the message names file and key.
+    Raises `ConfigError` if the folder does not exist, or a file in it cannot be used; the message names file and key.
     """
     folders = [BUILT_IN]
     if folder:

@@ -94,11 +94,7 @@ class RewriteLibrary(Generic[ReadT, SiteT, WrittenT]):
         return tuple(move for move in found if threads > 1 or move.rewrite not in self._need_threads)
 
     def apply(self, source: str, move: RewriteMove) -> str:
-        """Return the source after a move.
-
-        Raises:
-            ValueError: the move is not one of this source's.
-        """
+        """Return the source after a move. Raises `ValueError` if the move is not one of this source's."""
         if move not in self._all_moves(source):
             raise ValueError(f"no move {move.rewrite!r} at {move.label!r} in this source")
         parsed, rewrite = self._read(source), self.by_name[move.rewrite]

@@ -43,12 +43,7 @@ _DECLARATIONS = {
     "preproc_def",
     "preproc_function_def",
 }
-_BY_NAME = {
-    "alias_declaration",
-    "enumerator",
-    "type_parameter_declaration",
-    "optional_type_parameter_declaration",
-}
+_BY_NAME = {"alias_declaration", "enumerator", "type_parameter_declaration", "optional_type_parameter_declaration"}
 Fault = tuple[str, ...]
 
 

@@ -44,9 +44,9 @@ def test_help_is_quick() -> None:
 def test_help_lists_every_command(call: Call) -> None:
     text = " ".join(call("--help").output.split())
     for entries in SECTIONS.values():
-        for name, entry in entries.items():
+        for name, line in entries.items():
             assert name in text
-            assert entry.help in text
+            assert line in text
 
 
 def test_version(call: Call) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from archive.host_activity import read_host_activity, write_host_activity
+from archive.session_notes import read_host_activity, write_host_activity
 from evokernel.cli.display.panel import panel
 from evokernel.cli.display.snapshot import Snapshot
 from evokernel.records.host_activity import HostActivity, HostState

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from archive.account import RunAccount
 from archive.follower import LeadingEvaluation, read_account
-from archive.host_activity import read_host_activity
 from archive.queries import in_flight
+from archive.session_notes import read_host_activity
 from archive.store import Store
 from evokernel.protocols import Stopper
 from evokernel.records.host_activity import HostActivity

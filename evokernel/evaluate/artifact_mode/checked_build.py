@@ -82,14 +82,9 @@ def _facts(plans: LaunchPlans, digest: str, image: bytes, target: Target) -> Cub
     except ValueError as error:
         reason = str(error)
     if reason is not None:
-        raise PlanError(reason, _first_with(plans, digest))
+        first = next(n for n, plan in enumerate(plans.shapes) if any(each.cubin == digest for each in plan.launches))
+        raise PlanError(reason, first)
     return facts
-
-
-def _first_with(plans: LaunchPlans, cubin: str) -> int:
-    return next(
-        number for number, plan in enumerate(plans.shapes) if any(launch.cubin == cubin for launch in plan.launches)
-    )
 
 
 def _buffers(task: Task, workload: Workload) -> dict[str, BufferFacts]:

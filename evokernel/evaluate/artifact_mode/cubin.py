@@ -53,12 +53,10 @@ def refuse_misfits(plans: LaunchPlans, cubins: Mapping[str, CubinFacts], *, limi
     """Check each launch against the kernel it names.
 
     The driver reads a parameter at its full size: one larger than the value passed would expose the runner's memory.
+    Raises `PlanError` if a kernel is not in its cubin, takes other parameters, or cannot have such blocks.
 
     Args:
         cubins: facts from `inspect`, by SHA-256, of every cubin that the plans name.
-
-    Raises:
-        PlanError: a kernel is not in its cubin, takes other parameters, or cannot have such blocks.
     """
     for number, plan in enumerate(plans.shapes):
         for launch in plan.launches:

@@ -6,14 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evokernel.evaluate.artifact_mode.fields import PlanError, flag, integer, integers, items
-from evokernel.evaluate.inside.driver.kernel_parameters import (
-    FLOATS,
-    POINTER,
-    TENSOR_MAP,
-    Parameter,
-    TensorMap,
-    number,
-)
+from evokernel.evaluate.inside.driver.kernel_parameters import FLOATS, POINTER, TENSOR_MAP, Parameter, TensorMap, number
 
 # bits of an element in global memory, by CUtensorMapDataType; those of 6 bits are counted as whole bytes
 _ELEMENT_BITS = (8, 16, 32, 32, 64, 64, 16, 32, 64, 16, 32, 32, 32, 4, 4, 8)
@@ -34,7 +27,7 @@ class Place:
 
 
 def read_parameter(value: Any, sizes: Mapping[str, int]) -> Parameter:
-    """Check one parameter.
+    """Check one parameter. Raises `PlanError` if it is malformed, or does not fit its type or its buffer.
 
     Args:
         value: `[kind, value]`, as `evaluate/inside/untrusted/recording` describes it.
@@ -42,9 +35,6 @@ def read_parameter(value: Any, sizes: Mapping[str, int]) -> Parameter:
 
     Returns:
         A parameter whose value is a number, a `Place`, None, or a `TensorMap` with a `Place` as its base.
-
-    Raises:
-        PlanError: it is malformed, or does not fit its type or its buffer.
     """
     kind, content = items(value, "a parameter", least=2, most=2)
     if type(kind) is not str:

@@ -167,11 +167,7 @@ class _Scope:
 
 
 def read_plans(
-    document: bytes,
-    *,
-    buffers: Sequence[Mapping[str, BufferFacts]],
-    cubins: Collection[str],
-    limits: PlanLimits,
+    document: bytes, *, buffers: Sequence[Mapping[str, BufferFacts]], cubins: Collection[str], limits: PlanLimits
 ) -> LaunchPlans:
     """Check a bundle's `plans.json`; `refuse_misfits` then checks the kernels it launches.
 
@@ -201,12 +197,7 @@ def read_plans(
 
 
 def _read(
-    value: Any,
-    number: int,
-    buffers: Mapping[str, BufferFacts],
-    *,
-    cubins: Collection[str],
-    limits: PlanLimits,
+    value: Any, number: int, buffers: Mapping[str, BufferFacts], *, cubins: Collection[str], limits: PlanLimits
 ) -> LaunchPlan:
     try:
         scratch, steps = fields(value, "a plan", "scratch", "steps")

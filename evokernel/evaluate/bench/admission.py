@@ -53,10 +53,8 @@ class Admission:
 def with_patchwork(task: Task, device_class: str, *, rng: np.random.Generator, device: str = "cpu") -> Task:
     """Return the task with a patchwork among its distributions, unless honest answers may differ much on one.
 
-    Where they do, masks with a true element in each row are tried: others may leave nothing to normalise by.
-
-    Raises:
-        TaskError: as `admit`.
+    Where they do, masks with a true element in each row are tried: others may leave nothing to normalise by. Raises
+    `TaskError` as `admit`.
     """
     workloads = probe_workloads(task.workloads[device_class], rng)[1:]
     masks = any(tensor.dtype == "bool" for tensor in task.signature.inputs)
@@ -88,12 +86,9 @@ def admit(task: Task, device_class: str, *, rng: np.random.Generator, device: st
     """Try a task on a device (as torch calls it) and return the result; takes about a second.
 
     Each of `empty_answers` must be rejected on at least one shape and distribution; `honest_answers` must pass on all.
-    Shapes: hidden ones and the smallest search workload.
-
-    Raises:
-        TaskError: an empty answer would pass, an honest one fails, an input is ignored, results vary from call to
-            call, a generator does not depend on its seed alone, or the reference does not fit the signature; the
-            message says where and what to change.
+    Shapes: hidden ones and the smallest search workload. Raises `TaskError` if an empty answer would pass, an honest
+    one fails, an input is ignored, results vary from call to call, a generator does not depend on its seed alone, or
+    the reference does not fit the signature; the message says where and what to change.
     """
     if device_class not in task.workloads:
         known = ", ".join(sorted(task.workloads)) or "none"

@@ -16,10 +16,8 @@ _USUAL = ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL", "SIGSYS")
 def failure(error: WorkerError, stage: Stage, where: str, *, hidden: bool = False) -> PhaseVerdict:
     """Return the verdict on a candidate whose worker failed. `where` names the workload for its author.
 
-    On a `hidden` shape no text of the candidate is passed on, since it could tell the shape.
-
-    Raises:
-        HarnessError: the candidate did not cause the failure.
+    On a `hidden` shape no text of the candidate is passed on, since it could tell the shape. Raises `HarnessError` if
+    the candidate did not cause the failure.
     """
     if isinstance(error, KilledFromOutside):
         raise HarnessError(f"{where}: {error}; somebody killed it, or the machine ran out of memory") from error

@@ -42,8 +42,7 @@ class Groundwork:
 def lay_groundwork(setup: BenchSetup, task: Task, sandbox: Sandbox, *, device_class: str) -> Groundwork:
     """Admit the task, where the setup says so, and add the judge's own distributions, or an earlier judge's, to it.
 
-    Raises:
-        TaskError: the task is not fit to judge candidates.
+    Raises `TaskError` if the task is not fit to judge candidates.
     """
     rng = np.random.default_rng(int.from_bytes(os.urandom(16), "little"))
     if setup.admit:

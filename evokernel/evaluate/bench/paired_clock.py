@@ -185,8 +185,7 @@ class PairedClock(ABC):
     def _decide(self, calls: Iterable[int], windows: Sequence[Window], actual: Sequence[Array]) -> None:
         """Check calls whose outputs are not plainly the baseline's against the reference.
 
-        Raises:
-            Rejected: one is wrong.
+        Raises `Rejected` if one is wrong.
         """
         bound = self._bound
         for call in calls:
@@ -221,11 +220,10 @@ class PairedClock(ABC):
         """Compare one call of some, drawn after the batch, with what is due for its very inputs.
 
         A plain look lets as many elements differ as may lie at edges, whichever they are: in 16 bits that may be half.
-
-        Raises:
-            Rejected: it is wrong.
+        Raises `Rejected` if it is wrong.
         """
-        places, some = _lenient(expected), [*calls]
+        # outputs of which a plain look lets elements differ that need not
+        places, some = [place for place, output in enumerate(expected.outputs) if output.edge_share], [*calls]
         if not places or not some:
             return
         call = int(self._bench.rng.choice(some))
@@ -280,8 +278,3 @@ class PairedClock(ABC):
             return
         if self._is_wrong(inputs, outputs, distribution=distribution):
             raise self._suspect(NEUTRAL)
-
-
-def _lenient(expected: Expected) -> list[int]:
-    """Return the places of outputs of which a plain look lets elements differ that need not."""
-    return [place for place, output in enumerate(expected.outputs) if output.edge_share]

@@ -33,14 +33,7 @@ from evokernel.evaluate.sandbox.fork_server import (
     signal_name,
     tail_of,
 )
-from evokernel.evaluate.sandbox.levels import (
-    CLEAN_PATH,
-    SCRATCH_MOUNT,
-    Sandbox,
-    SandboxLevel,
-    in_system,
-    python_paths,
-)
+from evokernel.evaluate.sandbox.levels import CLEAN_PATH, SCRATCH_MOUNT, Sandbox, SandboxLevel, in_system, python_paths
 from evokernel.evaluate.sandbox.timed_process import KILL_TIMEOUT_S
 from evokernel.languages.toolchain import CompileAnswer
 
@@ -122,10 +115,7 @@ class CompilePool:
         """Answer a request; the answer is untrusted. The clock starts when the process has been forked.
 
         A program that raises, crashes, hangs or floods yields a `CompileAnswer` with an error, and none of its
-        processes is left.
-
-        Raises:
-            HarnessError: no process can be started, or the zygote ended.
+        processes is left. Raises `HarnessError` if no process can be started, or the zygote ended.
         """
         with contextlib.ExitStack() as stack:
             call = {

@@ -96,8 +96,7 @@ def local_language(
 ) -> Language:
     """Return a language that compiles in this machine's sandbox, for a GPU with these limits where it needs one.
 
-    Raises:
-        LanguageError: as `make_language` does.
+    Raises `LanguageError` as `make_language` does.
     """
     sandbox = sandbox_for(settings)
     run = confined_runner(sandbox, read_only=_compiler_places() if name == "cpp" else ())

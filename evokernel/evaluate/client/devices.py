@@ -79,8 +79,7 @@ class DeviceSlot:
     async def reopen(self, setup: Mapping[str, Any], *, device: str) -> SearchJudge:
         """Start the judge of the search again; it must find a device of this model.
 
-        Raises:
-            JudgeLost: it does not start.
+        Raises `JudgeLost` if it does not start.
         """
         try:
             judge, hello = await self.open(setup)

@@ -49,8 +49,7 @@ class KernelVerdict:
 def read_candidate(path: Path) -> Candidate:
     """Return the kernel in a file; its suffix names the language.
 
-    Raises:
-        LanguageError: the suffix is not known, or the file cannot be read.
+    Raises `LanguageError` if the suffix is not known, or the file cannot be read.
     """
     language = language_of(path)
     if language is None:

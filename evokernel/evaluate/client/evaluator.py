@@ -80,11 +80,7 @@ class LocalEvaluator:
         return JoinedRun(self.identity, self._setup.distributions, self._hidden)
 
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
-        """Return the verdict on one candidate.
-
-        Raises:
-            HarnessError: the machinery failed twice.
-        """
+        """Return the verdict on one candidate. Raises `HarnessError` if the machinery failed twice."""
         try:
             return await self._evaluate(request)
         except (OSError, LanguageError, TaskError) as error:  # all of them worked at the start, so the fault is ours

@@ -170,14 +170,11 @@ class RayHost:
 
 
 class RayHosts:
-    """The hosts of one search.
+    """The hosts of one search. Raises `ConfigError` if Ray is not installed, or there is no such cluster.
 
     Args:
         settings: where the cluster is, and how many hosts of which model it should give.
         in_flight: candidates of the search at once, which the hosts share; 0 for as many as a host can use.
-
-    Raises:
-        ConfigError: Ray is not installed, or there is no such cluster.
     """
 
     def __init__(self, settings: EvaluationConfig, *, in_flight: int = 0) -> None:
@@ -333,8 +330,7 @@ class RayEvaluator:
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
         """Return the verdict on one candidate.
 
-        Raises:
-            HarnessError: it was lost on three hosts, or a host failed by itself.
+        Raises `HarnessError` if it was lost on three hosts, or a host failed by itself.
         """
         sent = replace(request, after_process=None)  # it stays in this process
         found: Evaluation = await self._ask("evaluate", sent, subject=request.candidate.id)

@@ -82,13 +82,10 @@ def resolve_device(config: RunConfig, task: Task, *, machine: Machine) -> Resolv
     """Decide the device class of a run and return the config for it.
 
     A device class or a language in the config is kept. Otherwise the class is cuda where that is possible, and cpu
-    elsewhere.
+    elsewhere. Raises `ConfigError` if the config's choice is not possible here, or no class is.
 
     Args:
         task: with the workloads of all classes.
-
-    Raises:
-        ConfigError: the config's choice is not possible here, or no class is.
     """
     if config.device != "auto":
         lacking = _lacking(config.device, config, task, machine)

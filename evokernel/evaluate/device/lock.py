@@ -25,15 +25,13 @@ def device_lease(uuid: str, timeout_s: float, *, folder: Path = FOLDER) -> Itera
     """Hold a GPU alone while a candidate is checked and timed there.
 
     A waiting judge takes a second lock first, which the holder needs as well before it can have the GPU back. So two
-    searches share one GPU candidate by candidate, and neither starves.
+    searches share one GPU candidate by candidate, and neither starves. Raises `HarnessError` if another process holds
+    it for longer, or the locks cannot be made; the message says more.
 
     Args:
         uuid: the GPU's, from NVML.
         timeout_s: how long to wait for others, in s.
         folder: the folder of the locks; another one in tests.
-
-    Raises:
-        HarnessError: another process holds it for longer, or the locks cannot be made; the message says more.
     """
     deadline = time.monotonic() + timeout_s
     name = re.sub(r"[^\w-]", "_", uuid)

@@ -147,10 +147,7 @@ def read_races(text: str, names: Mapping[int, str]) -> list[SanitizerReport]:
 
 
 MEMCHECK = Tool(
-    "memcheck",
-    ("--padding", str(_PADDING_BYTES)),
-    read_accesses,
-    "an access out of bounds, or a misaligned one",
+    "memcheck", ("--padding", str(_PADDING_BYTES)), read_accesses, "an access out of bounds, or a misaligned one"
 )
 RACECHECK = Tool(
     "racecheck",

@@ -109,7 +109,8 @@ class ToolRunner:
         self, tool: Path, options: Sequence[str], folder: Path, *, sandbox: Sandbox, timeout_s: float
     ) -> ProcessExit:
         libraries = cuda_library_folders()
-        read = [folder, *(path for path in (*map(Path, libraries), *_folders(tool)) if not in_system(path.resolve()))]
+        own = (path for path in (tool.resolve().parent, _MORE_OF_TOOLS) if path.is_dir())
+        read = [folder, *(path for path in (*map(Path, libraries), *own) if not in_system(path.resolve()))]
         passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         with tempfile.TemporaryDirectory(prefix="evokernel-tool-") as scratch, self._on_cores():
             os.chmod(scratch, 0o755)  # the tool enters it before it takes the user id that owns it
@@ -140,8 +141,3 @@ class ToolRunner:
 def _open_to_all(path: Path) -> bool:
     """Say whether other users reach a program or folder."""
     return all(folder.stat().st_mode & 0o001 for folder in (path, *path.parents))
-
-
-def _folders(tool: Path) -> list[Path]:
-    """Return the folders beside the system's own that a tool must see."""
-    return [path for path in (tool.resolve().parent, _MORE_OF_TOOLS) if path.is_dir()]

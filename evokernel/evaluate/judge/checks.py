@@ -100,10 +100,8 @@ def touch_fences(session: CandidateSession, stage: Stage) -> PhaseVerdict | None
 def sanitize(session: CandidateSession, executable: bytes) -> tuple[PhaseVerdict | None, bool]:
     """Return the verdict of the sanitizers on a few hidden shapes, and whether they ran to the end on all of them.
 
-    To run out of time is a finding where the shipped build needed a tiny part of it.
-
-    Raises:
-        HarnessError: the executable did not understand its job.
+    To run out of time is a finding where the shipped build needed a tiny part of it. Raises `HarnessError` if the
+    executable did not understand its job.
     """
     bench, complete = session.bench, True
     must_end = isinstance(session, WorkerSession) and session.patient_s < bench.settings.timeout_s

@@ -30,8 +30,7 @@ RESIZE_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 class Arena(ABC):
     """`sets` copies of a workload's tensors in shared memory. A context manager; closing it twice is an error.
 
-    Raises:
-        HarnessError: no set, no buffer, or no room for them.
+    Raises `HarnessError` for no set, no buffer, or no room for them.
     """
 
     device: ClassVar[str]

@@ -22,8 +22,7 @@ def compose(
 ) -> dict[str, Array]:
     """Return new content for every input, by name; those without words are of the task's first distribution.
 
-    Raises:
-        TaskError: as `draw`.
+    Raises `TaskError` as `draw`.
     """
     inputs = draw(task, workload, task.declared[0], rng, device=device)
     for tensor in task.signature.inputs:

@@ -89,13 +89,7 @@ def judge_timed(
 
 
 def alike_calls(
-    expected: Expected,
-    actual: _Arrays,
-    due: _Arrays,
-    *,
-    share: float,
-    rng: np.random.Generator,
-    among: Sequence[int],
+    expected: Expected, actual: _Arrays, due: _Arrays, *, share: float, rng: np.random.Generator, among: Sequence[int]
 ) -> Array:
     """Return, for each call of a batch, whether its outputs plainly match another runner's on the same inputs.
 

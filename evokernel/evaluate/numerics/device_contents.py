@@ -87,8 +87,7 @@ def table_bits(dtype: torch.dtype) -> int:
 def fill_rows(rows: Array, table: Array, *, key: int, first: int, spread: float) -> None:
     """Queue the contents `first` and following of a key, one for each row; `rows` has two dimensions.
 
-    Raises:
-        NvrtcMissing: there is no compiler.
+    Raises `NvrtcMissing` if there is no compiler.
     """
     count, size = rows.shape
     blocks = max(1, min(-(-size // (_THREADS * _PER_THREAD)), _MOST_BLOCKS))

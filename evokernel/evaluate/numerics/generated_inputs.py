@@ -34,8 +34,7 @@ class ConfinedSource(Protocol):
     ) -> list[dict[str, Array]]:
         """Return the contents for the first seeds, one at least, as many as are made in time; on the processor.
 
-        Raises:
-            TaskError: the generator failed, or returned other tensors than declared.
+        Raises `TaskError` if the generator failed, or returned other tensors than declared.
         """
 
 
@@ -51,8 +50,7 @@ def generate(task: Task, workload: Workload, rng: np.random.Generator, *, device
 def check_generators(task: Task, workload: Workload, rng: np.random.Generator) -> None:
     """Refuse generators whose contents depend on anything else than sizes and seed, or not on the seed.
 
-    Raises:
-        TaskError: one of these, or as `generate`.
+    Raises `TaskError` for one of these, or as `generate`.
     """
     for tensors in task.signature.generators.values():
         one, other = _seed(rng), _seed(rng)

@@ -45,10 +45,8 @@ def draw(
     without a bound take their whole range; wide has ends of it, and needles nothing else but zeros. For bool see
     `draw_mask`.
 
-    Inputs with a generator get what it makes for a new seed, whatever the distribution.
-
-    Raises:
-        TaskError: the distribution is unknown, a shape has an extent below 1, or a generator failed.
+    Inputs with a generator get what it makes for a new seed, whatever the distribution. Raises `TaskError` if the
+    distribution is unknown, a shape has an extent below 1, or a generator failed.
     """
     contents, generated = {}, generate(task, workload, rng, device=device)
     for tensor in task.signature.inputs:

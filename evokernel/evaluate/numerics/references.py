@@ -17,10 +17,8 @@ from evokernel.task import Task, Tensor, Workload
 def native_answer(task: Task, workload: Workload, inputs: Mapping[str, Array]) -> tuple[Array, ...]:
     """Return the reference's results in the dtypes of the task; one thread, full-precision sums and products.
 
-    Computed where the inputs live; they are left as they are.
-
-    Raises:
-        TaskError: the reference raised, or its results do not fit the signature in count, shape, dtype or device.
+    Computed where the inputs live; they are left as they are. Raises `TaskError` if the reference raised, or its
+    results do not fit the signature in count, shape, dtype or device.
     """
     # copies, for the reference may work in place
     given = {tensor.name: inputs[tensor.name].clone() for tensor in task.signature.inputs}

@@ -109,8 +109,7 @@ class ForkServer:
     def start(self) -> None:
         """Start the zygote unless it runs already.
 
-        Raises:
-            HarnessError: it cannot be started, or an import fails; with its own words.
+        Raises `HarnessError` if it cannot be started, or an import fails; with its own words.
         """
         with self._lock:
             self._started()
@@ -118,8 +117,7 @@ class ForkServer:
     def fork(self, descriptors: Sequence[int]) -> Fork:
         """Start a process that takes over these descriptors (at most 16, copied) and has a user id of its own.
 
-        Raises:
-            HarnessError: no process can be started.
+        Raises `HarnessError` if no process can be started.
         """
         with self._lock:
             self._numbers += 1

@@ -31,8 +31,7 @@ def cuda_plan(
 ) -> ForkServerSpec:
     """Return the spec of a zygote whose forks make contexts on the GPU; the arguments are those of `ForkServerSpec`.
 
-    Raises:
-        HarnessError: there is no GPU.
+    Raises `HarnessError` if there is no GPU.
     """
     if visible_gpu() is None:
         raise HarnessError("no NVIDIA GPU is visible; `evokernel doctor` says what is missing")

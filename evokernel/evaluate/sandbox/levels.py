@@ -202,8 +202,7 @@ class Sandbox:
 def detect_sandbox(limit: SandboxLevel | None = None) -> Sandbox:
     """Return the strongest sandbox that works here, at most as strong as `limit`.
 
-    Raises:
-        HarnessError: if not even resource limits can be set.
+    Raises `HarnessError` if not even resource limits can be set.
     """
     levels = list(SandboxLevel)
     return _detect(levels[levels.index(limit) if limit else 0])

@@ -27,13 +27,7 @@ class WorkerLimits:
 
     def rlimits(self, sandbox: Sandbox) -> dict[str, int]:
         """Return the resource limits by the kernel's names."""
-        limits = {
-            "CPU": self.cpu_s,
-            "FSIZE": self.file_bytes,
-            "NOFILE": self.files,
-            "CORE": 0,
-            "STACK": STACK_BYTES,
-        }
+        limits = {"CPU": self.cpu_s, "FSIZE": self.file_bytes, "NOFILE": self.files, "CORE": 0, "STACK": STACK_BYTES}
         if self.memory_bytes is not None:
             limits["AS"] = self.memory_bytes
         if sandbox.as_root:

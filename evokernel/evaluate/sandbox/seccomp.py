@@ -213,10 +213,8 @@ def supported(machine: str | None = None) -> bool:
 def worker_filter(children: Children, *, gpu: bool = False, machine: str | None = None) -> bytes:
     """Return the filter of a worker: no programs, sockets or foreign signals; threads only if `children` allows them.
 
-    With `gpu` it also allows the calls of the CUDA driver, see `LIFTED_FOR_GPU`.
-
-    Raises:
-        HarnessError: on an architecture without a table of call numbers.
+    With `gpu` it also allows the calls of the CUDA driver, see `LIFTED_FOR_GPU`. Raises `HarnessError` on an
+    architecture without a table of call numbers.
     """
     denied = _denied_to_candidates(LIFTED_FOR_GPU if gpu else frozenset())
     return _build(denied, children, machine or platform.machine(), unix_sockets=gpu, handlers=gpu)
@@ -225,8 +223,7 @@ def worker_filter(children: Children, *, gpu: bool = False, machine: str | None 
 def program_filter(children: Children, *, machine: str | None = None) -> bytes:
     """Return the filter of a program made from a candidate: a worker's, but a shell may start it.
 
-    Raises:
-        HarnessError: on an architecture without a table of call numbers.
+    Raises `HarnessError` on an architecture without a table of call numbers.
     """
     return _build(_denied_to_candidates(STARTING), children, machine or platform.machine(), unix_sockets=False)
 

@@ -42,8 +42,7 @@ class StandbyProcess(Generic[P]):
     def take(self) -> P:
         """Return the standby process, or a new one, with its context made; no standby remains.
 
-        Raises:
-            HarnessError: no started process could make a context.
+        Raises `HarnessError` if no started process could make a context.
         """
         for _ in range(_TRIES):
             fresh, self._waiting = self.begin(), None

@@ -16,11 +16,11 @@ from evokernel.errors import HarnessError, WorkerDied
 from evokernel.evaluate.inside.driver.batches import Batches
 from evokernel.evaluate.inside.driver.device_sets import DeviceSets, elements
 from evokernel.evaluate.inside.driver.virtual_memory import synchronize
-from evokernel.evaluate.inside.process.descriptors import keep_only
+from evokernel.evaluate.inside.process.descriptors import keep_only, requests
 from evokernel.evaluate.inside.process.seal import PR_SET_PDEATHSIG, prctl
 from evokernel.evaluate.memory import heap
 from evokernel.evaluate.memory.arena import Arena
-from evokernel.evaluate.sandbox.timed_process import MESSAGE_BYTES, RunnerProcess
+from evokernel.evaluate.sandbox.timed_process import RunnerProcess
 from evokernel.evaluate.worker_mode.expert_loop import EXPERT, CompiledLoop, python_baseline
 from evokernel.task import Baseline, Role, Task
 
@@ -125,8 +125,7 @@ class BaselineProcess(RunnerProcess):
     def add_expert(self, expert: str, *, trampoline: str = "") -> None:
         """Add a user's kernel to the baselines: a Python file on a GPU, else a shared object, called by a trampoline.
 
-        Raises:
-            HarnessError: it cannot be loaded.
+        Raises `HarnessError` if it cannot be loaded.
         """
         try:
             self._ask({"hire": expert, "trampoline": trampoline}, (), b"hired", ATTACH_TIMEOUT_S)
@@ -212,11 +211,7 @@ class _Baselines:
 
     def serve(self) -> None:
         self.channel.send(b"loaded")
-        while True:
-            message, descriptors, _, _ = socket.recv_fds(self.channel, MESSAGE_BYTES, 2)
-            if not message:
-                return
-            request = json.loads(message)
+        for request, descriptors in requests(self.channel):
             if "prepare" in request:
                 self._prepare(request)
             elif "select" in request:
@@ -346,10 +341,9 @@ def main(descriptor: int) -> None:
     # SIGKILL would hit a healthy process when only the thread that started it ends.
     prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
     channel = socket.socket(fileno=descriptor)
-    text = channel.recv(MESSAGE_BYTES)
-    if not text:  # nothing was to be run
+    spec, _ = next(requests(channel), ({}, []))
+    if not spec:  # nothing was to be run
         return
-    spec = json.loads(text)
     if spec["cpus"]:
         os.sched_setaffinity(0, spec["cpus"])
     if spec["device"] == "cpu":
@@ -361,12 +355,5 @@ def main(descriptor: int) -> None:
     torch.set_num_threads(spec["threads"])
     torch.set_grad_enabled(False)
     task = load_task(spec["task"]).on(spec["device"])
-    _allow_tf32(task.precision.allow_tf32)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = task.precision.allow_tf32
     _Baselines(channel, task, spec["device"]).serve()
-
-
-def _allow_tf32(allowed: bool) -> None:
-    import torch
-
-    torch.backends.cuda.matmul.allow_tf32 = allowed
-    torch.backends.cudnn.allow_tf32 = allowed

@@ -92,8 +92,7 @@ class Trampoline:
     def arguments(self, arena: "Arena", scalars: Mapping[str, int | float]) -> list[tuple[int, int]]:
         """Return (base, offset in set 0 or the value's 64 bits) per argument, in calling order.
 
-        Raises:
-            HarnessError: if a scalar is missing.
+        Raises `HarnessError` if a scalar is missing.
         """
         return [
             (Base.VALUE, word_of(argument, scalars))
@@ -109,8 +108,7 @@ class Trampoline:
 def build_trampoline(signature: Signature, folder: Path) -> Trampoline:
     """Return the trampoline for a signature, compiled on first use and kept in `folder`.
 
-    Raises:
-        LanguageError: if there is no C compiler, or it fails.
+    Raises `LanguageError` if there is no C compiler, or it fails.
     """
     source = trampoline_source(signature)
     path = folder / f"trampoline-{hashlib.sha256(source.encode()).hexdigest()[:16]}.so"

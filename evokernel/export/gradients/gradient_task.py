@@ -29,10 +29,8 @@ def differentiable(functions: ModuleType) -> list[int]:
 def gradient_task(forward: Task, backward: Task, functions: ModuleType, workload: Workload) -> Task:
     """Return a task for one workload: inputs and gradients of the results to results and gradients of the inputs.
 
-    A gradient stands behind the sums of both tasks, so its error may be that of both lengths together.
-
-    Raises:
-        TaskError: the sizes of backward do not follow from those of forward.
+    A gradient stands behind the sums of both tasks, so its error may be that of both lengths together. Raises
+    `TaskError` if the sizes of backward do not follow from those of forward.
     """
     places, results = differentiable(functions), forward.signature.outputs[: functions.OUTPUTS]
     inputs = {tensor.name: tensor for tensor in forward.signature.inputs}

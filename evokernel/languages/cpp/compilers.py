@@ -49,8 +49,7 @@ class Compiler:
 def find_compiler() -> Compiler:
     """Return the compiler named by the environment variable CXX, else g++, else clang++.
 
-    Raises:
-        LanguageError: there is none, or CXX names something else than a C++ compiler.
+    Raises `LanguageError` if there is none, or CXX names something else than a C++ compiler.
     """
     wanted = os.environ.get("CXX", "").strip()
     choices = [shlex.split(wanted)] if wanted else [["g++"], ["clang++"]]
@@ -64,11 +63,7 @@ def find_compiler() -> Compiler:
 
 
 def find_objdump() -> str:
-    """Return the path of objdump, which disassembles machine code.
-
-    Raises:
-        LanguageError: it is missing.
-    """
+    """Return the path of objdump, which disassembles machine code. Raises `LanguageError` if it is missing."""
     path = shutil.which("objdump")
     if path is None:
         raise LanguageError("objdump not found: install binutils (it comes with g++; Debian: apt install binutils)")

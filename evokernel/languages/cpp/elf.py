@@ -25,8 +25,7 @@ class SharedObject:
 def read_shared_object(image: bytes) -> SharedObject:
     """Parse an ELF file.
 
-    Raises:
-        ValueError: it is no ELF file, its tables point outside the file, or it has too many symbols.
+    Raises `ValueError` if it is no ELF file, its tables point outside the file, or it has too many symbols.
     """
     try:
         return _read(image)

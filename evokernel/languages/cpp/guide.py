@@ -50,11 +50,7 @@ A part that other kernels could take over, such as packing or loading, may stand
 
 
 def entry_signature(signature: Signature) -> str:
-    """Return the C++ declaration of `run` without a semicolon.
-
-    Raises:
-        LanguageError: a dtype has no C++ type.
-    """
+    """Return the C++ declaration of `run` without a semicolon. Raises `LanguageError` if a dtype has no C++ type."""
     parameters = ", ".join(f"{_c_type(argument)} {argument.name}" for argument in signature.arguments)
     return f'extern "C" void run({parameters})'
 

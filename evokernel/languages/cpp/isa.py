@@ -178,8 +178,7 @@ Isa = X86 | Arm64
 def isa_of(machine: str) -> Isa:
     """Return the instruction set of a processor family, by its name from `platform.machine()`.
 
-    Raises:
-        LanguageError: it is neither x86-64 nor AArch64.
+    Raises `LanguageError` if it is neither x86-64 nor AArch64.
     """
     if machine in ("x86_64", "amd64"):
         return X86()

@@ -90,8 +90,7 @@ class CppLanguage:
     ) -> Built | BuildFailure:
         """Compile a shared object and measure its machine code; the same for all shapes.
 
-        Raises:
-            LanguageError: a tool could not be started.
+        Raises `LanguageError` if a tool could not be started.
         """
         with _workdir({"kernel.cpp": source}) as folder:
             start = time.perf_counter()

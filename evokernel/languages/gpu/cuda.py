@@ -78,8 +78,7 @@ class CudaLanguage(GpuPythonLanguage):
 def digest_failure(failure: Mapping[str, Any], source: str) -> str:
     """Return the message of a failure as `evaluate/inside/untrusted/cuda_faults` describes one.
 
-    Raises:
-        ValueError: it is another document.
+    Raises `ValueError` if it is another document.
     """
     try:
         if failure["hidden"] or failure["stage"] != "resources":

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from evokernel.errors import LanguageError
@@ -32,14 +33,11 @@ class GpuPythonLanguage(ABC):
     def __init__(
         self, *, forge: PythonCompiler | None, device: DeviceLimits | None = None, compile_timeout_s: float = 30.0
     ) -> None:
-        """Take the tools that build.
+        """Take the tools that build. Raises `LanguageError` if there is no forge.
 
         Args:
             device: limits of the GPU that is compiled for; None for an H100.
             compile_timeout_s: the longest a build for all shapes together may take, in s.
-
-        Raises:
-            LanguageError: there is no forge.
         """
         if forge is None:
             raise LanguageError(
@@ -105,7 +103,7 @@ class GpuPythonLanguage(ABC):
         except (ValueError, KeyError) as error:
             return BuildFailure(f"the build was tampered with: {str(error)[:200]}")
         metrics = {**found.metrics, "artifact_bytes": float(len(blob)), "recordable": recordable}
-        return Built(artifact=blob, hash=found.hash, descriptor=found.descriptor, metrics=metrics)
+        return replace(found, artifact=blob, metrics=metrics)
 
     def _properties(self) -> dict[str, int]:
         """Return the properties of the device by the names of Triton and torch."""

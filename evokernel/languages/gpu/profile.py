@@ -11,21 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from evokernel.languages.device_limits import WARP, DeviceLimits, Residency
+from evokernel.records.build import Built
 
 _NUMBER_LIMIT = 1 << 40
 _THREAD_LIMIT = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class GpuProfile:
-    """Identity, behaviour and numbers of the launches for the measured shapes."""
-
-    hash: str
-    """Hash over the plans; equal for compiled duplicates."""
-    descriptor: Mapping[str, float]
-    """Behaviour, by name."""
-    metrics: Mapping[str, float]
-    """Numbers by name, with their unit in the name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +27,10 @@ class _Launch:
     residency: Residency
 
 
-def read_answer(answer: Mapping[str, Any], device: DeviceLimits) -> GpuProfile:
-    """Measure an answer of `triton_build` or `cuda_build` in `evaluate/inside`.
+def read_answer(answer: Mapping[str, Any], device: DeviceLimits) -> Built:
+    """Measure an answer of `triton_build` or `cuda_build` in `evaluate/inside`; what it built is left out.
+
+    The hash is over the plans, equal for compiled duplicates.
 
     Where kernels differ the worst one counts: the most registers, spills and shared memory, the lowest occupancy;
     `tensor_cores` is 0 none, 1 one warp at a time, 2 warp groups, the best of all kernels. `blocks_by_...` are the
@@ -61,7 +52,8 @@ def read_answer(answer: Mapping[str, Any], device: DeviceLimits) -> GpuProfile:
             raise ValueError("no launches")
         sparsest = min(launches, key=lambda launch: launch.residency.blocks * launch.warps)
         longest = max(used, key=lambda found: (found["tensor_cores"], found["instructions"]))
-        return GpuProfile(
+        return Built(
+            artifact=b"",
             hash=_hash(plans),
             descriptor={
                 "registers": max(found["registers"] for found in used),

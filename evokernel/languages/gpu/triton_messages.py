@@ -19,8 +19,7 @@ _STAGES = {
 def digest_failure(failure: Mapping[str, Any], source: str) -> str:
     """Return the message of a failure as `evaluate/inside/untrusted/triton_faults` describes one.
 
-    Raises:
-        ValueError: it is another document.
+    Raises `ValueError` if it is another document.
     """
     try:
         if failure["hidden"]:

@@ -98,16 +98,14 @@ class CapturedCalls:
         """Write task, kernels and config, as `evokernel init` does.
 
         The most frequent sizes are the first search workloads, weighted by how often they came. Kernels are timed on
-        the distribution that the values of the largest tensor were most like.
+        the distribution that the values of the largest tensor were most like. Raises `TaskError` if there are no calls,
+        calls of several forms, or the operation makes no task.
 
         Args:
             out: the folder to write to.
             force: replace files that are there.
             devices: device classes of the workloads.
             cpu_dtype: type of floating-point numbers on a processor; empty for float32 in place of shorter ones.
-
-        Raises:
-            TaskError: there are no calls, calls of several forms, or the operation makes no task.
         """
         form, sizes = self._one_form()
         common = _by_count(sizes)[:_MOST_SIZES]

@@ -15,10 +15,7 @@ def construction(module: torch.nn.Module) -> str:
     """Return the expression that makes a module like this one, with its mode and dtype.
 
     Arguments of its class are read from attributes of the same name, as modules of torch have them; for the others the
-    defaults hold. What that makes is compared with the module.
-
-    Raises:
-        TaskError: it makes another module.
+    defaults hold. What that makes is compared with the module. Raises `TaskError` if it makes another module.
     """
     kind = type(module)
     given: dict[str, Any] = {}

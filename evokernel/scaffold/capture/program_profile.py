@@ -63,15 +63,12 @@ def profile_program(script: Path, arguments: Sequence[str] = (), *, limit_s: flo
     """Run a script as it is, outside of any sandbox, and rank its operations. What it prints goes to stderr.
 
     The least time counts each tensor, parameter and result once; so it is no bound for an operation that does not read
-    all of an argument, such as an embedding.
+    all of an argument, such as an embedding. Raises `TaskError` if it did not come to a call, or did not end.
 
     Args:
         script: the file.
         arguments: its command line.
         limit_s: the script is ended at the first call after so many seconds.
-
-    Raises:
-        TaskError: it did not come to a call, or did not end.
     """
     with tempfile.TemporaryDirectory(prefix="evokernel-profile-") as folder:
         answer = Path(folder) / "answer.json"

@@ -56,8 +56,9 @@ def extract_project(
 ) -> Project:
     """Write task, seed, expert and config for a function that launches Triton kernels.
 
-    The task computes what the reference does. The function's own results are compared with it first, on small sizes
-    in Triton's interpreter; where they differ nothing is written.
+    The task computes what the reference does. The function's own results are compared with it first, on small sizes in
+    Triton's interpreter; where they differ nothing is written. Raises `TaskError` if the call cannot be recorded, the
+    file has a form that is not understood, or results differ.
 
     Args:
         place: `FILE.py:FUNCTION`, at the top of a file; it allocates its results, launches kernels and returns them.
@@ -67,9 +68,6 @@ def extract_project(
         force: replace files that are there.
         shapes: further sizes that matter, each as example inputs are given.
         config: number of the configuration, of those that Triton tunes over, that seed and expert begin with.
-
-    Raises:
-        TaskError: the call cannot be recorded, the file has a form that is not understood, or results differ.
     """
     module, function = _split(place)
     right = _split(reference, what="--reference")
@@ -113,7 +111,7 @@ def extract_cuda_project(  # noqa: PLR0913 - places of the kernel, its launch an
 
     The launch is recorded without a GPU: `evokernel.cuda` compiles for sm_90, and notes grid, block, shared memory and
     arguments in place of launching. Where there is a GPU, the judge says first that results are right; where they are
-    wrong nothing is written.
+    wrong nothing is written. Raises `TaskError` as `extract_project`.
 
     Args:
         cu: the CUDA C++ file.
@@ -123,9 +121,6 @@ def extract_cuda_project(  # noqa: PLR0913 - places of the kernel, its launch an
         reference: as for `extract_project`, as all that follows.
         script: calls the function; the function's own file if left out.
         headers: folders of headers that the file includes, beside files in its own folder.
-
-    Raises:
-        TaskError: as `extract_project`.
     """
     module, function = _split(launch if ":" in launch else f"{launch}:launch", what="--launch")
     right = _split(reference, what="--reference")

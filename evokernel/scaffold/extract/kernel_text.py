@@ -27,14 +27,12 @@ def kernel_text(
     """Return a Triton source for a task whose `run` does what the host function does.
 
     Tunables are the parameters that Triton tunes, with the values of its configurations, and numbers at launches.
+    Raises `TaskError` if the file has another form than is understood; the message says what to write.
 
     Args:
         order: arguments of the host function that are the task's inputs, in its order.
         config: number of the configuration that the tunables begin with.
         tiles: make tunables also of sizes that are written at a launch alone; its grid may count on them.
-
-    Raises:
-        TaskError: the file has another form than is understood; the message says what to write.
     """
     return SeedWriter(call, signature, order, config=config, tiles=tiles).text()
 

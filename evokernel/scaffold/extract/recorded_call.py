@@ -46,10 +46,8 @@ class KernelCall:
 def record_call(module: Path, function: str, script: Path, *, folders: Iterable[Path] = ()) -> KernelCall:
     """Run a script in the sandbox, without a GPU, until it calls the function.
 
-    It sees its own folder, that of the module, and `folders`.
-
-    Raises:
-        TaskError: it does not come to that call, or an argument cannot stand in a task.
+    It sees its own folder, that of the module, and `folders`. Raises `TaskError` if it does not come to that call, or
+    an argument cannot stand in a task.
     """
     if importlib.util.find_spec("triton") is None:
         raise TaskError("triton is not installed for this Python: pip install triton")

@@ -60,8 +60,7 @@ def _is_trained(module: Any, name: str) -> bool:
 def trace_gradients(subject: UserOperation, layout: Layout, *, decompose: Collection[Any] = ()) -> JointGraph:
     """Trace a function in fp64, and the gradients that autograd makes of it.
 
-    Raises:
-        TaskError: it has no gradients, or cannot be traced without data; the message says why.
+    Raises `TaskError` if it has no gradients, or cannot be traced without data; the message says why.
     """
     wide, wanted = subject.with_floats("float64"), wanted_gradients(subject)
     inputs = trial_inputs(wide, layout, seed=0)

@@ -79,7 +79,8 @@ def init_training(
 ) -> TrainingProject:
     """Write forward and backward of a PyTorch operation, and a project for each.
 
-    The workloads of backward begin with those of forward, so that both kernels know the same sizes.
+    The workloads of backward begin with those of forward, so that both kernels know the same sizes. Raises `TaskError`
+    as `init_project`, or the operation has no gradients that can be traced.
 
     Args:
         path: the Python file.
@@ -88,9 +89,6 @@ def init_training(
         out: the folder to write to.
         force: replace files that are there.
         save: the choice of values that forward saves.
-
-    Raises:
-        TaskError: as `init_project`, or the operation has no gradients that can be traced.
     """
     subject = state_apart(find_subject(path, name=name, inputs=inputs))
     layout = derive_layout(subject)
@@ -221,8 +219,7 @@ def backward_inputs(
 def compare_gradients(subject: UserOperation, layout: Layout, module: ModuleType, *, stem: str) -> None:
     """Compare both functions with autograd of the original, in fp64, on inputs of several sizes.
 
-    Raises:
-        TaskError: they differ.
+    Raises `TaskError` if they differ.
     """
     forward, backward = getattr(module, f"{stem}_forward"), getattr(module, f"{stem}_backward")
     wide, wanted = subject.with_floats("float64"), wanted_gradients(subject)
@@ -253,8 +250,7 @@ def compare_gradients(subject: UserOperation, layout: Layout, module: ModuleType
 def _backward_example(subject: UserOperation, layout: Layout, module: ModuleType, *, stem: str) -> list[torch.Tensor]:
     """Return arguments of backward at the size of the example. Only integers have contents that mean something.
 
-    Raises:
-        TaskError: forward gives other types than the original, as the example's types show.
+    Raises `TaskError` if forward gives other types than the original, as the example's types show.
     """
     forward = getattr(module, f"{stem}_forward")
     with without_data():

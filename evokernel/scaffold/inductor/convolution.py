@@ -169,9 +169,7 @@ def _template(spatial: int, settings: _Settings) -> Any:
     """Return the template for a number of dimensions, one for each set of numbers."""
     if (spatial, settings) not in _TEMPLATES:
         _TEMPLATES[spatial, settings] = TritonTemplate(
-            name=f"evokernel_convolution_{len(_TEMPLATES)}",
-            grid=_grid,
-            source=_source(spatial, settings),
+            name=f"evokernel_convolution_{len(_TEMPLATES)}", grid=_grid, source=_source(spatial, settings)
         )
     return _TEMPLATES[spatial, settings]
 

@@ -179,9 +179,7 @@ class _Plain(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
-        if ast.unparse(node.value) == "triton_helpers":
-            return ast.Name(node.attr, node.ctx)
-        return node
+        return ast.Name(node.attr, node.ctx) if ast.unparse(node.value) == "triton_helpers" else node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Write `x.to(dtype)` of a size as a cast: a size of 1 arrives as a constant, which has no method."""

@@ -38,8 +38,7 @@ class _CheckList(Part):
 def read_checks(text: str) -> tuple[HiddenCheck, ...]:
     """Return the checks in the last JSON block of a tidy reply.
 
-    Raises:
-        UnreadableReply: there is none, or it is not of the form that was asked for.
+    Raises `UnreadableReply` if there is none, or it is not of the form that was asked for.
     """
     blocks = [block.text for block in split(text)[0] if block.tag in ("json", "")]
     if not blocks:

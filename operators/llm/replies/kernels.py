@@ -67,8 +67,7 @@ class ReplyExpectation:
 def read_kernel(text: str, wanted: ReplyExpectation) -> str:
     """Return the source in a tidy reply, or the original with the changes of the reply.
 
-    Raises:
-        UnreadableReply: there is none; the message is the exact reason.
+    Raises `UnreadableReply` if there is none; the message is the exact reason.
     """
     blocks, outside = split(text)
     changes = _changes(text, blocks)

@@ -26,8 +26,7 @@ class TitledNote:
 def read_notes(text: str, *, most: int) -> list[TitledNote]:
     """Return up to so many notes of a tidy reply, each beginning with a TITLE; parts that are no note are left out.
 
-    Raises:
-        UnreadableReply: there is no note at all.
+    Raises `UnreadableReply` if there is no note at all.
     """
     parts = _TITLE.split(text) if most > 1 else [text]
     notes, problems = list[TitledNote](), list[UnreadableReply]()
@@ -44,8 +43,7 @@ def read_notes(text: str, *, most: int) -> list[TitledNote]:
 def read_note(text: str) -> TitledNote:
     """Return the note in a tidy reply; without a TITLE its first line is the title.
 
-    Raises:
-        UnreadableReply: it declines, or has no text under the title.
+    Raises `UnreadableReply` if it declines, or has no text under the title.
     """
     title, body = one_line(labelled(text, "TITLE"), TITLE_CHARACTERS), without_labels(text)
     if not title:

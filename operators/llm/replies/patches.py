@@ -98,10 +98,8 @@ def apply_edits(source: str, edits: Sequence[SearchReplace]) -> str:
     """Return the source with every block replaced.
 
     Places are those in the given source. Only a block that is not found there is looked for in the text that earlier
-    blocks have made.
-
-    Raises:
-        PatchError: a SEARCH text is empty, missing, found more than once, or overlaps another one.
+    blocks have made. Raises `PatchError` if a SEARCH text is empty, missing, found more than once, or overlaps another
+    one.
     """
     try:
         return _at_once(source, edits)
@@ -201,10 +199,7 @@ def apply_hunks(source: str, hunks: Sequence[Hunk]) -> str:
     """Return the source with every hunk applied.
 
     A hunk belongs at its line number. Where its lines are not there, it belongs at the one place behind the hunk before
-    where they are.
-
-    Raises:
-        PatchError: the lines of a hunk are missing, or found at several places.
+    where they are. Raises `PatchError` if the lines of a hunk are missing, or found at several places.
     """
     lines = source.removesuffix("\n").split("\n") if source else []
     made: list[str] = []

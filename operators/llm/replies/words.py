@@ -35,10 +35,9 @@ class Fence:
 
 
 def tidy(reply: str) -> str:
-    r"""Return a reply with line ends as `\n`, without characters that cannot be stored and without hidden thoughts.
+    """Return a reply with line ends as `\n`, without characters that cannot be stored and without hidden thoughts.
 
-    Raises:
-        UnreadableReply: nothing is left, or far too much.
+    Raises `UnreadableReply` if nothing is left, or far too much.
     """
     text = reply.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
     text = text.encode("utf-8", "replace").decode("utf-8").lstrip("\ufeff")

@@ -9,8 +9,8 @@ from operators.rewrites.cpp.ir.reader import UnreadableCpp, read
 from operators.rewrites.cpp.ir.row_pointers import resolve_views
 from operators.rewrites.cpp.ir.syntax import Program
 from operators.rewrites.cpp.ir.writer import write
+from operators.rewrites.cpp.loop_flags import Parallel, Unroll
 from operators.rewrites.cpp.pack import Pack
-from operators.rewrites.cpp.parallel import Parallel
 from operators.rewrites.cpp.prefetch import Prefetch
 from operators.rewrites.cpp.promote import Promote
 from operators.rewrites.cpp.register_tile import RegisterTile
@@ -18,7 +18,6 @@ from operators.rewrites.cpp.restrict import Restrict
 from operators.rewrites.cpp.shrink import Shrink
 from operators.rewrites.cpp.split_accumulator import SplitAccumulator
 from operators.rewrites.cpp.tile import TileLoops
-from operators.rewrites.cpp.unroll import Unroll
 from operators.rewrites.cpp.vector_math import VectorMath
 from operators.rewrites.cpp.vectorize import Vectorize
 from operators.rewrites.library import RewriteLibrary

@@ -143,9 +143,7 @@ def _overlapped(dims: tuple[_Dim, ...], tile: tuple[ir.Stmt, ...], nest: ir.For)
     for dim in dims:
         check = ir.Binary(">=", dim.loop.upper, ir.Var(dim.size))
         checks = check if checks is None else ir.Binary("&&", checks, check)
-    if checks is None:
-        return tile
-    return (ir.If(checks, tile, (nest,), nest.notes),)
+    return tile if checks is None else (ir.If(checks, tile, (nest,), nest.notes),)
 
 
 def _with_remainders(

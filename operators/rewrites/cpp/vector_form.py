@@ -34,11 +34,7 @@ class VectorForm:
     """Stores so far."""
 
     def body(self, stmts: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt, ...]:
-        """Return the statements in vector form.
-
-        Raises:
-            NoVector: a statement has none.
-        """
+        """Return the statements in vector form. Raises `NoVector` if a statement has none."""
         return tuple(self._stmt(stmt) for stmt in stmts)
 
     def _stmt(self, stmt: ir.Stmt) -> ir.Stmt:
@@ -112,8 +108,7 @@ class VectorForm:
     def value(self, expr: ir.Expr) -> tuple[ir.Expr, bool]:
         """Return the expression and whether it is a vector.
 
-        Raises:
-            NoVector: it depends on the loop variable in a way that has no vector form.
+        Raises `NoVector` if it depends on the loop variable in a way that has no vector form.
         """
         if self.var not in ir.expr_names(expr) and not ir.expr_names(expr) & (self.own | self.sums.keys() | self.tiles):
             return expr, False

@@ -95,9 +95,7 @@ def declare_simd(program: Program, function: str, element: str) -> Program:
     """Redeclare a math function so that the compiler may call its vector variants from libmvec."""
     name = function_name(function, element)
     text = f'extern "C" __attribute__((simd("notinbranch"), const)) {element} {name}({element}) noexcept;'
-    if text in program.head:
-        return program
-    return add_lines(add_include(program, "cmath"), [text])
+    return program if text in program.head else add_lines(add_include(program, "cmath"), [text])
 
 
 def declare_function(program: Program, vector: VectorType, function: str) -> Program:

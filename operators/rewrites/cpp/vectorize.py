@@ -143,12 +143,12 @@ class Vectorize:
         for path, loop in loops(program):
             sizes = [s.dims[-1] for s in loop.body if isinstance(s, ir.Decl) and s.dims]
             for size in dict.fromkeys(sizes):
-                if isinstance(size, ir.Var) and self._tile_form(program, loop.body, size, types) is not None:
+                if isinstance(size, ir.Var) and self._tile_form(loop.body, size, types) is not None:
                     found.append((path, size.name))
         return found
 
     def _tile_form(
-        self, program: ir.Program, body: tuple[ir.Stmt, ...], size: ir.Var, types: dict[str, str]
+        self, body: tuple[ir.Stmt, ...], size: ir.Var, types: dict[str, str]
     ) -> tuple[VectorForm, tuple[ir.Stmt, ...]] | None:
         tiles = [s for s in body if isinstance(s, ir.Decl) and s.dims and s.dims[-1] == size]
         vector = VECTORS.get(tiles[0].type)
@@ -199,7 +199,7 @@ class Vectorize:
         size = ir.Var(site.detail[1])
         made = None
         if isinstance(loop, ir.For):
-            made = self._tile_form(program, loop.body, size, scalar_types(program))
+            made = self._tile_form(loop.body, size, scalar_types(program))
         if made is None or not isinstance(loop, ir.For):
             raise ValueError("the tile has no vector form")
         form, body = made

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from operators.rewrites.cuda.loops import CudaLoop
-from operators.rewrites.cuda.source import CudaModule
+from operators.rewrites.cuda.source import CudaModule, offset_of
 from operators.rewrites.library import unused_name
 
 _HEAD = {"preproc_def", "preproc_function_def", "preproc_include", "preproc_call", "type_definition", "comment"}
@@ -63,18 +63,14 @@ class CudaEdits:
         at = self._head_end()
         self._edits.append((at, at, "".join(f"{line}\n" for line in lines)))
         last = self.module.call.keywords[-1].value if self.module.call.keywords else self.module.call.args[0]
-        end, column = self._offset(last.end_lineno or 0, last.end_col_offset or 0), last.col_offset
+        end, column = offset_of(self.module.text, last.end_lineno or 0, last.end_col_offset or 0), last.col_offset
         own_line = self.module.call.keywords and last.lineno != self.module.call.lineno
         gap = f",\n{' ' * (column - len(self.module.call.keywords[-1].arg or '') - 1)}" if own_line else ", "
         self._edits.append((end, end, f"{gap}{name}={name}"))
         return name
 
     def result(self) -> str:
-        """Return the edited text.
-
-        Raises:
-            ValueError: two edits overlap.
-        """
+        """Return the edited text. Raises `ValueError` if two edits overlap."""
         pieces, at = [], 0
         for start, stop, text in sorted(self._edits, key=lambda edit: edit[:2]):
             if start < at:
@@ -90,11 +86,7 @@ class CudaEdits:
         if tuned:
             return sum(map(len, lines[: tuned[-1] + 1]))
         head = [stmt for stmt in self.module.tree.body if isinstance(stmt, ast.Import | ast.ImportFrom)]
-        return self._offset(max(stmt.end_lineno or 0 for stmt in head) + 1, 0) if head else 0
-
-    def _offset(self, line: int, column: int) -> int:
-        lines = self.module.text.split("\n")
-        return sum(len(each) + 1 for each in lines[: line - 1]) + len(lines[line - 1].encode()[:column].decode())
+        return offset_of(self.module.text, max(stmt.end_lineno or 0 for stmt in head) + 1, 0) if head else 0
 
 
 def indented(lines: Iterable[str]) -> list[str]:

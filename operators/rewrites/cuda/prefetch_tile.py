@@ -161,7 +161,7 @@ def _pipeline(module: CudaModule, kernel: CudaKernel, outer: CudaLoop) -> _Pipel
 def _stage(module: CudaModule, kernel: CudaKernel, stmt: Node) -> _Stage | None:
     """Return a loop of the kernel's threads over a tile, split where it begins to store."""
     loop, arrays = loop_of(module, stmt), shared_arrays(module, kernel)
-    if loop is None or "-" in plain(loop.start) or not (is_constant(module, loop.bound) and _is_fixed(module, loop)):
+    if loop is None or "-" in plain(loop.start) or not all(is_constant(module, n) for n in (loop.bound, loop.step)):
         return None
     inner = loop.inner()
     split = next((n for n, each in enumerate(inner) if stored_arrays(each) & arrays.keys()), -1)
@@ -197,10 +197,6 @@ def _stage(module: CudaModule, kernel: CudaKernel, stmt: Node) -> _Stage | None:
         return None
     kind = plain(arrays[array].child_by_field_name("type") or stores[0])
     return _Stage(loop, before, module.written(value), kind, [extent], before if loads else None)
-
-
-def _is_fixed(module: CudaModule, loop: CudaLoop) -> bool:
-    return is_constant(module, loop.step)
 
 
 def _is_struct(declaration: Node) -> bool:

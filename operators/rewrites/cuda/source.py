@@ -121,11 +121,7 @@ class CudaModule:
 
     @classmethod
     def parse(cls, text: str) -> CudaModule:
-        """Read a source.
-
-        Raises:
-            UnreadableCuda: it is no such module.
-        """
+        """Read a source. Raises `UnreadableCuda` if it is no such module."""
         try:
             tree = ast.parse(text)
             choices = {each.name: each.choices for each in read_tunables(text).tunables}
@@ -247,10 +243,13 @@ def _string(text: str, node: ast.expr) -> tuple[int, str]:
     written = ast.get_source_segment(text, node) or ""
     if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or written.count(node.value) != 1:
         raise UnreadableCuda("the CUDA C++ is not one plain string")
+    return offset_of(text, node.lineno, node.col_offset) + written.index(node.value), node.value
+
+
+def offset_of(text: str, line: int, column: int) -> int:
+    """Return the offset in a text of a line (from 1) and a column in UTF-8 bytes, as `ast` counts them."""
     lines = text.split("\n")
-    start = sum(len(line) + 1 for line in lines[: node.lineno - 1])
-    start += len(lines[node.lineno - 1].encode()[: node.col_offset].decode())
-    return start + written.index(node.value), node.value
+    return sum(len(each) + 1 for each in lines[: line - 1]) + len(lines[line - 1].encode()[:column].decode())
 
 
 def _launches(run: ast.FunctionDef, module: str) -> Iterator[tuple[str, CudaLaunch]]:
@@ -258,8 +257,7 @@ def _launches(run: ast.FunctionDef, module: str) -> Iterator[tuple[str, CudaLaun
         match node:
             case ast.Call(
                 func=ast.Subscript(
-                    value=ast.Attribute(value=ast.Name(id=owner), attr=name),
-                    slice=ast.Tuple(elts=[grid, block, *_]),
+                    value=ast.Attribute(value=ast.Name(id=owner), attr=name), slice=ast.Tuple(elts=[grid, block, *_])
                 ),
                 args=arguments,
                 keywords=[],

@@ -55,7 +55,7 @@ class VectorLoad:
         first = loops[0]
         tests = [
             f"(unsigned long long)({base}) % (sizeof(*{name}) * {lanes}) == 0"
-            for name, base in sorted(set(_bases(module, kernel, loops)))
+            for name, base in sorted(set(_bases(kernel, loops)))
         ]
         bound = module.written(first.bound)
         head = [
@@ -201,7 +201,7 @@ def _moved(kernel: CudaKernel, loop: CudaLoop) -> list[tuple[str, Node]]:
     ]
 
 
-def _bases(module: CudaModule, kernel: CudaKernel, loops: Sequence[CudaLoop]) -> Iterator[tuple[str, str]]:
+def _bases(kernel: CudaKernel, loops: Sequence[CudaLoop]) -> Iterator[tuple[str, str]]:
     """Yield each pointer of vectors with the place from which the loops count."""
     for loop in loops:
         for name, place in _moved(kernel, loop):

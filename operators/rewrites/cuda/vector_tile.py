@@ -157,10 +157,7 @@ def _copy(module: CudaModule, kernel: CudaKernel, block: Node, loop: CudaLoop) -
 
 
 def _lined_up(
-    module: CudaModule,
-    kernel: CudaKernel,
-    loop: CudaLoop,
-    parts: tuple[CudaPointer, Node, Node, Node | None, Node],
+    module: CudaModule, kernel: CudaKernel, loop: CudaLoop, parts: tuple[CudaPointer, Node, Node, Node | None, Node]
 ) -> _Copy | None:
     source, store, value, test, load = parts
     lanes = _lanes(module, kernel, loop, BYTES // module.sizes[source.element])

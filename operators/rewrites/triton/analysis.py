@@ -231,7 +231,7 @@ def conjuncts(module: TritonModule, use: ast.AST, mask: ast.expr | None) -> Iter
 
 def bounds_of(module: TritonModule, access: ast.Call) -> list[Bound]:
     """Return the comparisons `offset < limit` in the mask of a load or store."""
-    mask = keyword_of(access, "mask") or (access.args[_mask_position(access)] if _has_mask(access) else None)
+    mask = keyword_of(access, "mask") or next(iter(access.args[2 if called(access, *STORES) else 1 :]), None)
     found = []
     for part in conjuncts(module, access, mask):
         compare = spread(part)
@@ -240,14 +240,6 @@ def bounds_of(module: TritonModule, access: ast.Call) -> list[Bound]:
             if isinstance(offset, ast.Name):
                 found.append(Bound(compare, offset.id, compare.comparators[0]))
     return found
-
-
-def _mask_position(access: ast.Call) -> int:
-    return 2 if called(access, *STORES) else 1
-
-
-def _has_mask(access: ast.Call) -> bool:
-    return len(access.args) > _mask_position(access)
 
 
 # ---------------------------------------------------------------------------- ranges

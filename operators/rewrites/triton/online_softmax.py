@@ -73,8 +73,9 @@ class Online:
         edits.replace_lines(update, update, _round(kernel, passes))
         gap = [stmt for stmt in passes.between if stmt is not passes.start]
         lines = [line for stmt in gap for line in lines_of(module, stmt, stmt)]
-        if passes.peak != passes.top:
-            lines += _combine(passes)
+        if passes.peak != passes.top:  # the lanes' totals, each relative to its own maximum, to the common one
+            rescale = _Replaced({ast.dump(_value(passes)): passes.top}).text(passes.exponential)
+            lines.append(f"{passes.total} *= {rescale}")
         edits.replace_lines(passes.between[0], passes.second, lines)
         return edits.result()
 
@@ -92,11 +93,6 @@ def _round(kernel: TritonKernel, passes: _Passes) -> list[str]:
         f"{total} = {total} * {rescale} + {weight}",
         f"{top} = {raised}",
     ]
-
-
-def _combine(passes: _Passes) -> list[str]:
-    """Return statements that bring the lanes' totals, each relative to its own maximum, to the common one."""
-    return [f"{passes.total} *= {_Replaced({ast.dump(_value(passes)): passes.top}).text(passes.exponential)}"]
 
 
 class _Replaced(ast.NodeTransformer):

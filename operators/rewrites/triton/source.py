@@ -81,11 +81,7 @@ class TritonModule:
 
     @classmethod
     def parse(cls, text: str) -> TritonModule:
-        """Read a source.
-
-        Raises:
-            UnreadableTriton: it is no such module, or two statements share a line.
-        """
+        """Read a source. Raises `UnreadableTriton` if it is no such module, or two statements share a line."""
         try:
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError) as error:
@@ -310,7 +306,6 @@ def _constants(tree: ast.Module) -> dict[str, int]:
 
 def _refuse_shared_lines(tree: ast.Module) -> None:
     """Refuse two statements on a line: rewrites add and replace whole lines."""
-    last = 0
     for block in _blocks(tree):
         last = 0
         for stmt in block:

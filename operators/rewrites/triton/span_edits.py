@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from evokernel.source.regions import read_regions
+from operators.rewrites.library import unused_name
 from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, end_of, fresh, names_in
 
 Argument = str | Callable[[LaunchSite], str]
@@ -72,7 +73,7 @@ class SpanEdits:
 
     def add_parameter(self, kernel: TritonKernel, name: str, *, constexpr: bool, argument: Argument) -> str:
         """Add a parameter to a kernel and its launches; return its name, which is new in the kernel."""
-        name = self._new_in(kernel, name)
+        name = unused_name(name, names_in(kernel.node) | set(kernel.params))
         arguments = kernel.node.args
         plain = [*arguments.posonlyargs, *arguments.args]
         default = " = 0" if arguments.defaults else ""  # Python requires one behind another; every launch passes it
@@ -92,11 +93,7 @@ class SpanEdits:
         return self.add_parameter(kernel, name, constexpr=True, argument=name)
 
     def result(self) -> str:
-        """Return the edited text.
-
-        Raises:
-            ValueError: two edits overlap.
-        """
+        """Return the edited text. Raises `ValueError` if two edits overlap."""
         edits = list(self._edits)
         if self._head:
             end = self._head_end()
@@ -112,13 +109,6 @@ class SpanEdits:
 
     def _block(self, stmt: ast.stmt, lines: Sequence[str]) -> str:
         return "".join(f"{self.module.indent(stmt)}{line}\n" for line in lines)
-
-    def _new_in(self, kernel: TritonKernel, name: str) -> str:
-        used, number, candidate = names_in(kernel.node) | set(kernel.params), 1, name
-        while candidate in used:
-            number += 1
-            candidate = f"{name}{number}"
-        return candidate
 
     def _head_end(self) -> int:
         """Return the offset behind the last line on tuning, else behind the imports; never inside a region."""

@@ -4,6 +4,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from operators.rewrites.library import unused_name
 from operators.rewrites.triton.analysis import base_pointer, pointer
 from operators.rewrites.triton.source import (
     LaunchSite,
@@ -13,6 +14,7 @@ from operators.rewrites.triton.source import (
     dotted,
     end_of,
     fresh,
+    names_in,
     walk_new,
 )
 from operators.rewrites.triton.span_edits import SpanEdits
@@ -149,12 +151,8 @@ def launched(module: TritonModule, launch: LaunchSite, expr: ast.expr) -> str | 
 
 def fresh_in(function: ast.FunctionDef, name: str, *taken: str) -> str:
     """Return the name, with a number behind it if the function uses it already."""
-    used = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)} | {a.arg for a in function.args.args}
-    number, candidate = 1, name
-    while candidate in used | set(taken):
-        number += 1
-        candidate = f"{name}{number}"
-    return candidate
+    used = names_in(function) | {a.arg for a in function.args.args}
+    return unused_name(name, used | set(taken))
 
 
 def device_tensor(module: TritonModule, kernel: TritonKernel, launch: LaunchSite) -> str | None:

@@ -258,9 +258,7 @@ def called_with(call: ast.Call, name: str) -> bool:
 
 def _summands(expr: ast.expr) -> list[ast.expr]:
     """Return the two sides of a sum, split where one of them is the range; the rest stays as written."""
-    if isinstance(expr, ast.BinOp) and isinstance(expr.op, ast.Add):
-        return [expr.left, expr.right]
-    return [expr]
+    return [expr.left, expr.right] if isinstance(expr, ast.BinOp) and isinstance(expr.op, ast.Add) else [expr]
 
 
 def _side(expr: ast.expr) -> int | None:
@@ -269,21 +267,13 @@ def _side(expr: ast.expr) -> int | None:
         return None
     for side in (0, 1):
         kept, new = expr.slice.elts[side], expr.slice.elts[1 - side]
-        if _everything(kept) and isinstance(new, ast.Constant) and new.value is None:
+        if ast.unparse(kept) == ":" and isinstance(new, ast.Constant) and new.value is None:
             return side
     return None
 
 
-def _everything(node: ast.expr) -> bool:
-    return isinstance(node, ast.Slice) and node.lower is None and node.upper is None and node.step is None
-
-
 def _oriented(call: ast.Call, base: str, down: Axis, across: Axis) -> TileAccess | None:
     """Return the tile with the axis of consecutive elements as its columns."""
-    if across.stride is None and down.stride is not None:
+    if down.stride is not None:  # where both have one, the launch decides whether one of them is 1
         return TileAccess(call, base, down, across, turned=False)
-    if down.stride is None and across.stride is not None:
-        return TileAccess(call, base, across, down, turned=True)
-    if down.stride is not None and across.stride is not None:  # the launch decides whether one of them is 1
-        return TileAccess(call, base, down, across, turned=False)
-    return None
+    return TileAccess(call, base, across, down, turned=True) if across.stride is not None else None

@@ -125,7 +125,9 @@ def _host_decides(module: TritonModule, launch: LaunchSite, bound: ast.expr, blo
         return False
     everywhere = sum(isinstance(node, ast.Name) and node.id == argument.id for node in ast.walk(module.run))
     inside = module.kernels[launch.kernel]
-    free = not names_in(bound) & bound_names(inside.node).keys() and not any(map(_is_call, ast.walk(bound)))
+    free = not names_in(bound) & bound_names(inside.node).keys() and not any(
+        isinstance(n, ast.Call) for n in ast.walk(bound)
+    )
     alone = everywhere == len(_uses(launch, argument.id))
     return alone and free and argument.id not in names_in(ast.parse(length))
 
@@ -135,10 +137,6 @@ def _uses(launch: LaunchSite, name: str) -> list[ast.Name]:
     arguments = [*launch.call.args, *(keyword.value for keyword in launch.call.keywords)]
     nodes = [node for argument in arguments for node in ast.walk(argument)]
     return [node for node in nodes if isinstance(node, ast.Name) and node.id == name]
-
-
-def _is_call(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call)
 
 
 def _is_fallback(module: TritonModule, loop: ast.For) -> bool:

@@ -105,11 +105,7 @@ class _Symbol:
 
 
 def inspect(image: bytes) -> CubinFacts:
-    """Return the facts of a cubin.
-
-    Raises:
-        ValueError: it is damaged, or another kind of file.
-    """
+    """Return the facts of a cubin. Raises `ValueError` if it is damaged, or another kind of file."""
     try:
         return _inspect(image)
     except struct.error as error:
@@ -133,8 +129,7 @@ def state_sections(image: bytes) -> list[StateSection]:
 def atomic_kernels(image: bytes) -> frozenset[str]:
     """Return the kernels with atomic operations in their code, where compilers put the functions that they call, too.
 
-    Raises:
-        ValueError: as `inspect`.
+    Raises `ValueError` as `inspect`.
     """
     code = {one.name.removeprefix(_CODE): one.data for one in _read_elf(image)[1] if one.name.startswith(_CODE)}
     return frozenset(name for name in inspect(image).kernels if _has_atomics(code.get(name, b"")))
@@ -189,7 +184,8 @@ def _kernel(name: str, sections: Mapping[str, _Section], registers: Mapping[str,
         raise ValueError(f"a damaged cubin: nothing is said about kernel {name[:60]!r}")
     shared = sections.get(f".nv.shared.{name}")
     reserved = sections.get(".nv.shared.reserved.0")
-    static = shared.size - _reserved_bytes(reserved) if shared is not None else 0
+    own = 1024 if reserved is not None else 0  # what the system reserves in each block, which newer cubins count in
+    static = shared.size - own if shared is not None else 0
     attributes = list(_attributes(info.data))
     threads = [struct.unpack("<III", value) for code, value in attributes if code == _MAX_THREADS]
     return KernelFacts(
@@ -198,11 +194,6 @@ def _kernel(name: str, sections: Mapping[str, _Section], registers: Mapping[str,
         shared_bytes=max(static, 0),
         max_threads=threads[0][0] * threads[0][1] * threads[0][2] if threads else 0,
     )
-
-
-def _reserved_bytes(reserved: _Section | None) -> int:
-    """Return the shared memory that the system reserves in each block, which newer cubins count in."""
-    return 1024 if reserved is not None else 0
 
 
 def _parameters(name: str, attributes: Sequence[tuple[int, bytes]]) -> tuple[int, ...]:

@@ -85,8 +85,7 @@ class Packing:
     def __call__(self, arguments: Sequence[Any]) -> list[Parameter]:
         """Return the parameters for the bound arguments of a launch, without the scratch pointers that end the list.
 
-        Raises:
-            ValueError: the arguments do not fit the signature, or are not supported by this launcher.
+        Raises `ValueError` if the arguments do not fit the signature, or are not supported by this launcher.
         """
         if len(arguments) != len(self._signature):
             raise ValueError(f"a kernel with {len(self._signature)} arguments was given {len(arguments)}")

@@ -94,8 +94,7 @@ class LoadedKernel:
     def bind(self, shape: Shape, parameters: Sequence[Parameter]) -> "PreparedLaunch":
         """Return a launch with its parameters, which can be repeated.
 
-        Raises:
-            CudaLaunchError: the kernel has more, fewer, or larger parameters, or the driver refuses the shape.
+        Raises `CudaLaunchError` if the kernel has more, fewer, or larger parameters, or the driver refuses the shape.
         """
         if len(parameters) != len(self.parameter_bytes):
             raise CudaLaunchError(

@@ -105,8 +105,7 @@ class Nvrtc:
 def find_nvrtc() -> Nvrtc:
     """Return the compiler of the installed packages, else that of the CUDA toolkit.
 
-    Raises:
-        NvrtcMissing: there is none.
+    Raises `NvrtcMissing` if there is none.
     """
     for folder in _library_folders():
         for path in sorted(folder.glob("libnvrtc.so.*"), reverse=True):

@@ -36,12 +36,7 @@ class Location(ctypes.Structure):
 class AllocationFlags(ctypes.Structure):
     """The last member of CUmemAllocationProp."""
 
-    _fields_ = (
-        ("compression", c_uint8),
-        ("rdma_capable", c_uint8),
-        ("usage", c_uint16),
-        ("reserved", c_uint8 * 4),
-    )
+    _fields_ = (("compression", c_uint8), ("rdma_capable", c_uint8), ("usage", c_uint16), ("reserved", c_uint8 * 4))
 
 
 class AllocationProperties(ctypes.Structure):
@@ -173,8 +168,7 @@ class _Exposed:
 def as_bytes_tensor(address: int, size_bytes: int) -> Any:
     """Return mapped memory as a torch tensor of bytes, without a copy; valid until it is unmapped.
 
-    Raises:
-        CudaError: torch made a copy.
+    Raises `CudaError` if torch made a copy.
     """
     import torch
 

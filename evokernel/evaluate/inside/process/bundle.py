@@ -21,8 +21,7 @@ _HEAD = struct.Struct("<8sI")
 def pack(files: Mapping[str, bytes]) -> bytes:
     """Return the files as one string of bytes, the same for the same files.
 
-    Raises:
-        ValueError: a name is not a plain relative path, or a bound of `unpack` is exceeded.
+    Raises `ValueError` if a name is not a plain relative path, or a bound of `unpack` is exceeded.
     """
     names = sorted(files)
     table = json.dumps([[name, len(files[name])] for name in names], separators=(",", ":")).encode()
@@ -34,8 +33,7 @@ def pack(files: Mapping[str, bytes]) -> bytes:
 def unpack(data: bytes) -> dict[str, bytes]:
     """Return the files of a bundle by name.
 
-    Raises:
-        ValueError: the bundle is malformed, a name is not a plain relative path, or a bound is exceeded.
+    Raises `ValueError` if the bundle is malformed, a name is not a plain relative path, or a bound is exceeded.
     """
     if len(data) < _HEAD.size or not data.startswith(MAGIC):
         raise ValueError("not a bundle")

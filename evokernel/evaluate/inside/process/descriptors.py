@@ -1,11 +1,15 @@
-"""Takes over the descriptors that a process was forked with, and closes all others."""
+"""Takes over the descriptors that a process was forked with, closes all others, and takes requests from one of them."""
 
 import fcntl
+import json
 import os
-from collections.abc import Sequence
+import socket
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 OUT_OF_THE_WAY = 64
 LAST_DESCRIPTOR = 4096
+MESSAGE_BYTES = 1 << 18
 
 
 def keep_only(sources: Sequence[int], targets: Sequence[int]) -> None:
@@ -18,3 +22,12 @@ def keep_only(sources: Sequence[int], targets: Sequence[int]) -> None:
         os.closerange(first, target)
         first = target + 1
     os.closerange(first, LAST_DESCRIPTOR)
+
+
+def requests(channel: socket.socket) -> Iterator[tuple[dict[str, Any], list[int]]]:
+    """Yield the messages that come in, with their descriptors (two at most), until the other side closes."""
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(channel, MESSAGE_BYTES, 2)
+        if not message:
+            return
+        yield json.loads(message), descriptors

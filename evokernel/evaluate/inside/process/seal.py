@@ -84,8 +84,7 @@ def isolate(spec: dict[str, Any]) -> None:
 def mount_scratch(path: str, *, size_bytes: int, uid: int | None) -> None:
     """Mount an empty folder in memory, owned by `uid` (None: our user), which ends with this mount namespace.
 
-    Raises:
-        OSError: not allowed, or the mount point does not exist.
+    Raises `OSError` if it is not allowed, or the mount point does not exist.
     """
     owner = "" if uid is None else f",uid={uid},gid={uid}"
     options = f"size={size_bytes},nr_inodes={SCRATCH_FILES},mode=0700{owner}"
@@ -154,10 +153,7 @@ def landlock_abi() -> int:
 def restrict_files(read: list[str], write: list[str], devices: list[str]) -> None:
     """Leave only reading below `read`, writing below `write` and driving `devices`; no TCP, no signals out.
 
-    With devices, this process may also write below its own folder in /proc.
-
-    Raises:
-        OSError: the kernel refused.
+    With devices, this process may also write below its own folder in /proc. Raises `OSError` if the kernel refused.
     """
     abi = landlock_abi()
     known = (1 << 13) - 1 | (abi >= 2) << 13 | (abi >= 3) << 14 | (abi >= 5) << 15

@@ -1,7 +1,7 @@
 """Waits in the sandbox, warm, and forks a sealed, single-use process of one program for each request.
 
-A program is a module in this package with a function `run(spec, uid, descriptors, shared)`, which becomes the forked
-process for good. `shared` is the result of its function named by `spec["prepare"]`, called before the first fork.
+A program is a module in this package with a function `run(spec, uid, descriptors, shared)`; the forked process ends
+with it. `shared` is the result of its function named by `spec["prepare"]`, called before the first fork.
 """
 
 import contextlib
@@ -22,12 +22,13 @@ from .seal import CLONE_NEWPID, LIBC, PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, c
 MESSAGE_BYTES = 65536
 DESCRIPTORS = 16
 FAULT_CHARACTERS = 2000
+STDERR, FAULT_EXIT = 2, 70
 
 
 class ForkProgram(Protocol):
     """A module that a zygote can serve."""
 
-    def run(self, spec: dict[str, Any], uid: int | None, descriptors: list[int], shared: Any) -> NoReturn:
+    def run(self, spec: dict[str, Any], uid: int | None, descriptors: list[int], shared: Any) -> None:
         """Become the program, in a fresh fork; must seal itself before it touches anything untrusted."""
 
 
@@ -90,11 +91,21 @@ class Zygote:
         try:
             pid = os.fork()
             if pid == 0:
-                self.program.run(self.spec, request["uid"], descriptors, self.shared)
+                self._become_program(request["uid"], descriptors)
         finally:
             if own_namespace:
                 check(LIBC.setns(self.namespace, CLONE_NEWPID), "setns")
         return pid
+
+    def _become_program(self, uid: int | None, descriptors: list[int]) -> NoReturn:
+        code = FAULT_EXIT
+        try:
+            self.program.run(self.spec, uid, descriptors, self.shared)
+            code = 0
+        except BaseException as error:  # noqa: BLE001  the edge of the process: below it lies the zygote's own stack
+            os.write(STDERR, f"{type(error).__name__}: {error}\n".encode(errors="replace"))
+        finally:
+            os._exit(code)
 
     def _reap(self, handle: int) -> None:
         number, pid = self.forks.pop(handle)

@@ -11,52 +11,42 @@ other workloads are not mapped, and lines that a kernel asked the cache to keep 
 """
 
 import json
-import os
 import select
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from ..driver import streams, virtual_memory
 from ..driver.cuda_driver import CudaLaunchError
 from ..driver.memory_scrub import MemoryScrub, frame_for
 from ..driver.tlb_warmup import TlbWarmup
 from ..process import bundle
-from ..process.descriptors import keep_only
+from ..process.descriptors import keep_only, requests
 from ..process.seal import PR_SET_DUMPABLE, isolate, prctl, seal
 from ..process.shared_flag import SharedFlags, interruptions
 from .mapped_memory import MappedArena, PrivateMemory
 from .recorded_candidate import RecordedCandidate, RecordedStep
 
 STDERR, CHANNEL, FLAGS = 2, 3, 4
-FAULT_EXIT = 70
-MESSAGE_BYTES = 1 << 18
 TEXT_LIMIT = 2000
 _LOOKS = 2000  # reads of the flag between two of the channel
 PLAN, CUBINS = "plan.json", "cubins/"
 _OUT_OF_MEMORY = "CUDA error 2 "
 
 
-def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], _: object) -> NoReturn:
+def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], _: object) -> None:
     """Become a runner for good. `descriptors`: channel to the judge, page of flags, file for stderr."""
-    code = FAULT_EXIT
-    try:
-        keep_only(descriptors, (CHANNEL, FLAGS, STDERR))
-        channel = socket.socket(fileno=CHANNEL)
-        flags = SharedFlags(FLAGS)
-        isolate(spec)
-        seal(spec, uid)
-        prctl(PR_SET_DUMPABLE, 1)  # after a change of user id the driver could not open its own /proc otherwise
-        virtual_memory.retain_primary_context()
-        prctl(PR_SET_DUMPABLE, 0)
-        options = {name: spec[name] for name in ("prelude_bytes", "multiprocessors", "spin")}
-        _Runner(channel, flags, **options).serve()
-        code = 0
-    except BaseException as error:  # noqa: BLE001  the edge of the process: below it lies the zygote's own stack
-        os.write(STDERR, f"{type(error).__name__}: {error}\n".encode(errors="replace"))
-    finally:
-        os._exit(code)
+    keep_only(descriptors, (CHANNEL, FLAGS, STDERR))
+    channel = socket.socket(fileno=CHANNEL)
+    flags = SharedFlags(FLAGS)
+    isolate(spec)
+    seal(spec, uid)
+    prctl(PR_SET_DUMPABLE, 1)  # after a change of user id the driver could not open its own /proc otherwise
+    virtual_memory.retain_primary_context()
+    prctl(PR_SET_DUMPABLE, 0)
+    options = {name: spec[name] for name in ("prelude_bytes", "multiprocessors", "spin")}
+    _Runner(channel, flags, **options).serve()
 
 
 class _Runner:
@@ -80,11 +70,7 @@ class _Runner:
 
     def serve(self) -> None:
         self._channel.send(b"up")
-        while True:
-            message, descriptors, _, _ = socket.recv_fds(self._channel, MESSAGE_BYTES, 2)
-            if not message:
-                return
-            request = json.loads(message)
+        for request, descriptors in requests(self._channel):
             try:
                 self._answer(request, descriptors)
             except Exception as error:  # noqa: BLE001  the judge must hear of any error and its likely cause

@@ -31,8 +31,7 @@ class Buffers:
     def place(self, tensor: Any) -> tuple[str, int]:
         """Return the name of a tensor's memory and its offset there in bytes.
 
-        Raises:
-            ValueError: the tensor is not on the GPU.
+        Raises `ValueError` if the tensor is not on the GPU.
         """
         if not isinstance(tensor, StandIn):
             raise ValueError("a kernel was given a tensor on the CPU: make scratch with device=x.device")

@@ -15,13 +15,12 @@ import struct
 import tempfile
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 from ..process.descriptors import keep_only
 from ..process.seal import PR_SET_DUMPABLE, isolate, mount_scratch, prctl, seal
 
 STDOUT, STDERR, CHANNEL, REQUEST = 1, 2, 3, 4
-FAULT_EXIT = 70
 ERROR_CHARACTERS = 4000
 HEADER = struct.Struct("<?QQ")  # answer or error, bytes of JSON, bytes of the blob
 FOLDER_VARIABLES = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "TRITON_HOME", "TRITON_CACHE_DIR")
@@ -55,22 +54,15 @@ def _workspace(spec: dict[str, Any]) -> Iterator[str]:
             yield folder
 
 
-def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], programs: dict[str, ModuleType]) -> NoReturn:
+def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], programs: dict[str, ModuleType]) -> None:
     """Become a child for good. `descriptors`: socket for the answer, sealed request, file for stdout and stderr."""
-    code = FAULT_EXIT
-    try:
-        keep_only(descriptors, (CHANNEL, REQUEST, STDERR))
-        os.dup2(STDERR, STDOUT)
-        with open(REQUEST, "rb") as file:
-            call = json.load(file)
-        _confine(spec, uid, call)
-        gc.enable()  # the zygote froze its own objects
-        _send(_answer(programs[call["program"]], call))
-        code = 0
-    except BaseException as error:  # noqa: BLE001  the edge of the process: below it lies the zygote's own stack
-        os.write(STDERR, f"{type(error).__name__}: {error}\n".encode(errors="replace"))
-    finally:
-        os._exit(code)
+    keep_only(descriptors, (CHANNEL, REQUEST, STDERR))
+    os.dup2(STDERR, STDOUT)
+    with open(REQUEST, "rb") as file:
+        call = json.load(file)
+    _confine(spec, uid, call)
+    gc.enable()  # the zygote froze its own objects
+    _send(_answer(programs[call["program"]], call))
 
 
 def _confine(spec: dict[str, Any], uid: int | None, call: dict[str, Any]) -> None:

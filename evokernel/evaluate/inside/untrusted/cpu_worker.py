@@ -9,14 +9,12 @@ import json
 import mmap
 import os
 import socket
-from typing import Any, NoReturn
+from typing import Any
 
-from ..process.descriptors import keep_only
+from ..process.descriptors import keep_only, requests
 from ..process.seal import LIBC, PR_SET_DUMPABLE, check, isolate, prctl, seal
 
 STDERR, CHANNEL, ARTIFACT = 2, 3, 4
-FAULT_EXIT = 70
-MESSAGE_BYTES = 65536
 PROT_NONE = 0
 
 
@@ -25,21 +23,14 @@ def load_trampoline(spec: dict[str, Any]) -> ctypes.CDLL:
     return ctypes.CDLL(f"/proc/self/fd/{spec['files']['trampoline']}")
 
 
-def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], trampoline: ctypes.CDLL) -> NoReturn:
+def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], trampoline: ctypes.CDLL) -> None:
     """Become a worker for good. `descriptors`: channel to the judge, sealed artifact, file for stderr."""
-    code = FAULT_EXIT
-    try:
-        keep_only(descriptors, (CHANNEL, ARTIFACT, STDERR))
-        channel = socket.socket(fileno=CHANNEL)
-        isolate(spec)
-        trampoline.evk_catch_abort()
-        seal(spec, uid)
-        _Worker(channel, trampoline).serve()
-        code = 0
-    except Exception as error:  # noqa: BLE001  the edge of the process: below it lies the zygote's own stack
-        os.write(STDERR, f"{type(error).__name__}: {error}\n".encode())
-    finally:
-        os._exit(code)
+    keep_only(descriptors, (CHANNEL, ARTIFACT, STDERR))
+    channel = socket.socket(fileno=CHANNEL)
+    isolate(spec)
+    trampoline.evk_catch_abort()
+    seal(spec, uid)
+    _Worker(channel, trampoline).serve()
 
 
 class _Worker:
@@ -55,11 +46,7 @@ class _Worker:
     def serve(self) -> None:
         if not self._load():
             return
-        while True:
-            message, descriptors, _, _ = socket.recv_fds(self.channel, MESSAGE_BYTES, 2)
-            if not message:
-                return
-            request = json.loads(message)
+        for request, descriptors in requests(self.channel):
             if "prepare" in request:
                 self._prepare(request)
             else:

@@ -5,21 +5,18 @@ done": it reads the clock and checks the buffers itself.
 """
 
 import json
-import os
 import socket
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from ..driver.batches import Batches
 from ..driver.device_sets import DeviceSets
-from ..process.descriptors import keep_only
+from ..process.descriptors import keep_only, requests
 from ..process.seal import PR_SET_DUMPABLE, isolate, prctl, seal
 
 STDERR, CHANNEL = 2, 3
-FAULT_EXIT = 70
-MESSAGE_BYTES = 1 << 18
 TEXT_LIMIT = 4000
 _DEVICE_ERRORS = ("CudaError", "AcceleratorError", "OutOfMemoryError")
 
@@ -35,20 +32,13 @@ def learn_tools(spec: dict[str, Any]) -> None:
     make_backend(GPUTarget("cuda", spec["capability"], WARP)).hash()
 
 
-def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], _: object) -> NoReturn:
+def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], _: object) -> None:
     """Become a worker for good. `descriptors`: channel to the judge, file for stderr."""
-    code = FAULT_EXIT
-    try:
-        keep_only(descriptors, (CHANNEL, STDERR))
-        channel = socket.socket(fileno=CHANNEL)
-        isolate(spec)
-        seal(spec, uid)
-        _Worker(channel).serve()
-        code = 0
-    except BaseException as error:  # noqa: BLE001  the edge of the process: below it lies the zygote's own stack
-        os.write(STDERR, f"{type(error).__name__}: {error}\n".encode(errors="replace"))
-    finally:
-        os._exit(code)
+    keep_only(descriptors, (CHANNEL, STDERR))
+    channel = socket.socket(fileno=CHANNEL)
+    isolate(spec)
+    seal(spec, uid)
+    _Worker(channel).serve()
 
 
 class _Worker:
@@ -60,11 +50,7 @@ class _Worker:
 
     def serve(self) -> None:
         self._make_context()
-        while True:
-            message, descriptors, _, _ = socket.recv_fds(self.channel, MESSAGE_BYTES, 2)
-            if not message:
-                return
-            request = json.loads(message)
+        for request, descriptors in requests(self.channel):
             try:
                 self._answer(request, descriptors)
             except BaseException as error:  # noqa: BLE001  a candidate may raise anything, which ends this worker with a reason

@@ -163,14 +163,11 @@ class Recorder:
             self._add({"copy": {**place, "bytes": size_bytes}})
 
     def call(self, run: Callable[..., object], arguments: Sequence[Mapping[str, Any]]) -> Plan:
-        """Call `run` on stand-ins; return its plan.
+        """Call `run` on stand-ins; return its plan. Raises `RuntimeError` if it launched nothing.
 
         Args:
             arguments: `{"kind": "tensor", "name", "shape", "dtype"}` or `{"kind": "scalar", "value"}` each; a tensor
                 that is not row-major has `strides`, in elements.
-
-        Raises:
-            RuntimeError: it launched nothing.
         """
         self._past.append(self._buffers)  # kept alive, so that no two tensors of a recording share an address
         self._buffers, self._launch_scratch, self._steps = Buffers(), {}, []

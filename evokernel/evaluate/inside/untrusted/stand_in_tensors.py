@@ -84,9 +84,7 @@ class _OnDevice(TorchFunctionMode):  # type: ignore[misc]
         if _is_device(kwargs.get("device")):
             kwargs["device"] = "meta"
         made = function(*args, **kwargs)
-        if isinstance(made, torch.Tensor) and made.is_meta:
-            return made.as_subclass(StandIn)
-        return made
+        return made.as_subclass(StandIn) if isinstance(made, torch.Tensor) and made.is_meta else made
 
 
 def _set(tensor: Any, index: Any, value: Any) -> None:

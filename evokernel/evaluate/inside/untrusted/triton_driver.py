@@ -96,11 +96,7 @@ class Driver:
         return kind
 
     def get_benchmarker(self) -> Callable[..., Any]:
-        """Refuse autotuning: the search finds the fastest configuration.
-
-        Raises:
-            RuntimeError: always.
-        """
+        """Refuse autotuning: the search finds the fastest configuration. Raises `RuntimeError` always."""
         raise RuntimeError("triton.autotune is not allowed: declare tunables (NAME = 64  # tune: 32 64 128) instead")
 
     def _load(self, name: str, image: bytes, shared_bytes: int, device: int) -> tuple[Any, Any, int, int, int]:

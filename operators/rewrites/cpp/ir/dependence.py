@@ -37,7 +37,7 @@ def facts(program: Program, path: Path) -> LoopFacts:
     outer = len(scan.loops)
     scan.stmt(loop)
     symbol = next(name for name in scan.spans if name.startswith(f"{loop.var}@") and name not in scan.loops)
-    symbol = _own_symbol(scan, loop.var, outer) or symbol
+    symbol = next((access.loops[outer] for access in scan.accesses if len(access.loops) > outer), symbol)
     return _classify(scan, symbol)
 
 
@@ -56,13 +56,6 @@ def scan_before(program: Program, path: Path) -> Scan:
     scan.accesses, scan.writes, scan.reads = [], [], []
     scan.local, scan.blocked = set(), False
     return scan
-
-
-def _own_symbol(scan: Scan, var: str, outer: int) -> str | None:
-    for access in scan.accesses:
-        if len(access.loops) > outer:
-            return access.loops[outer]
-    return None
 
 
 def _classify(scan: Scan, symbol: str) -> LoopFacts:

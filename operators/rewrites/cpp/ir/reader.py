@@ -330,10 +330,8 @@ def _param(node: Node) -> ir.Param:
 def read(source: str) -> ir.Program:
     """Return the program of a source text.
 
-    Only the kernel function itself must parse: the grammar lacks some attributes that a file head may use.
-
-    Raises:
-        UnreadableCpp: the text does not parse or has no `run` function.
+    Only the kernel function itself must parse: the grammar lacks some attributes that a file head may use. Raises
+    `UnreadableCpp` if the text does not parse or has no `run` function.
     """
     data = source.encode()
     root = _parser().parse(data).root_node

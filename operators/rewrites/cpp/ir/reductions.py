@@ -28,9 +28,7 @@ def extremum(name: str) -> str | None:
 def reduction_of(stmt: Stmt) -> tuple[Expr, str, Expr] | None:
     """Return `(target, op, value)` of a statement `target = target op value`, op one of `+ * max min`."""
     found = _reduction(stmt)
-    if found is None or found[0] in walk(found[2]):
-        return None
-    return found
+    return None if found is None or found[0] in walk(found[2]) else found
 
 
 def _reduction(stmt: Stmt) -> tuple[Expr, str, Expr] | None:

@@ -345,18 +345,11 @@ def map_stmt(stmt: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
     match stmt:
         case For():
             return replace(
-                stmt,
-                lower=on(stmt.lower),
-                upper=on(stmt.upper),
-                step=on(stmt.step),
-                body=map_body(stmt.body, change),
+                stmt, lower=on(stmt.lower), upper=on(stmt.upper), step=on(stmt.step), body=map_body(stmt.body, change)
             )
         case If():
             return replace(
-                stmt,
-                cond=on(stmt.cond),
-                then=map_body(stmt.then, change),
-                orelse=map_body(stmt.orelse, change),
+                stmt, cond=on(stmt.cond), then=map_body(stmt.then, change), orelse=map_body(stmt.orelse, change)
             )
         case Decl():
             init = None if stmt.init is None else on(stmt.init)
