@@ -26,7 +26,7 @@ from evokernel.scaffold.parameter_gradients import useless_apart
 from evokernel.scaffold.project_precision import project_precision, tensor_dtypes
 from evokernel.scaffold.seed import OperationTask, Seed, make_seeds
 from evokernel.scaffold.task_text import TaskDraft, task_text, template
-from evokernel.scaffold.trial import changes_apart, state_apart
+from evokernel.scaffold.trial import changes_apart, gpu_complaint, state_apart
 from evokernel.scaffold.user_operation import UserOperation, find_subject
 from evokernel.scaffold.workloads import LIMITS, WorkloadCosts, WorkloadDraft, dims_of, plan_workloads
 from evokernel.source.expressions import evaluate
@@ -128,7 +128,7 @@ def init_project(
         TaskError: the operation cannot be found, run or described; the message says what to do.
     """
     subject = changes_apart(state_apart(find_subject(path, name=name, inputs=inputs, example_inputs=example_inputs)))
-    layout, devices = tied_by_indices(subject, derive_layout(subject)), settings.devices
+    layout, (devices, complaint) = tied_by_indices(subject, derive_layout(subject)), _devices(subject, settings)
     if (counting := useless_apart(subject, layout)) is not subject:
         subject, layout = counting, layout_without(layout, counting)
     floats = project_precision(subject, layout, devices, cpu_dtype=settings.cpu_dtype)
@@ -205,10 +205,23 @@ def init_project(
         task=task,
         layout=layout,
         seeds=seeds,
-        remarks=tuple(filter(None, (floats.remark, *_remarks(subject, plans)))),
+        remarks=tuple(filter(None, (complaint, floats.remark, *_remarks(subject, plans)))),
         admission=admission,
         unfit=unfit,
     )
+
+
+def _devices(subject: UserOperation, settings: ProjectSettings) -> tuple[tuple[str, ...], str]:
+    """Return the device classes that the operation can be tried on, and a remark where these are fewer.
+
+    Raises:
+        TaskError: there are none; the message says what to change.
+    """
+    complaint = gpu_complaint(subject) if "cuda" in settings.devices else ""
+    left = tuple(device for device in settings.devices if not complaint or device != "cuda")
+    if not left:
+        raise TaskError(complaint)
+    return left, complaint and f"nothing for a GPU was written: {complaint}, and run init again"
 
 
 def _shapes(text: str) -> dict[str, tuple[int, ...]]:

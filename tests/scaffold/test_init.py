@@ -150,6 +150,15 @@ def test_operation_without_a_loop_is_named_and_the_kernel_is_left_to_the_user(in
     assert not project.unfit
 
 
+def test_operation_that_fails_on_a_gpu_is_for_the_processor_and_is_told_what_to_change(init: Init) -> None:
+    project = init("shifted", "scores: 16x24", "cpu", "cuda")
+    assert list(project.task.workloads) == ["cpu"]
+    assert "of operations.py (return scores + torch.arange(scores.shape[-1]))" in project.remarks[0]
+    assert "device=scores.device" in project.remarks[0]
+    with pytest.raises(TaskError, match="shifted would fail on a GPU"):
+        init("shifted", "scores: 16x24", "cuda")
+
+
 def test_task_that_cannot_judge_is_said_to_be_unfit(init: Init) -> None:
     assert "ignores 'x'" in init("blind", "x: 16x24").unfit or "zeros" in init("blind", "x: 16x24").unfit
 

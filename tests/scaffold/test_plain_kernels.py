@@ -141,6 +141,10 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
         lambda x: functional.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False),
         {"x": ("B", "H", "M", "N")},
     ),
+    "sampled": (
+        lambda x, y: functional.grid_sample(x, y.tanh(), align_corners=False),
+        {"x": ("B", "H", "M", "N"), "y": ("B", "K", "S", 2)},
+    ),
     "larger": (
         lambda x: functional.interpolate(x, scale_factor=2, mode="nearest"),
         {"x": ("B", "H", "M", "N")},
