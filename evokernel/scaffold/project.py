@@ -43,8 +43,8 @@ _TRIED_WITHOUT_GPU_FLOPS = 50_000_000
 _LARGER = 16
 """Times as large a workload is tried where a task is refused on that one."""
 
-_FEWER = (("wide",), ("wide", "offset"), ("wide", "offset", "needles"))
-"""Distributions that are left out, in this order, where a task's values depend on each other."""
+_FEWER = (("wide",), ("offset",), ("wide", "offset"), ("wide", "offset", "needles"))
+"""Distributions that are left out, in this order, where honest answers are refused on them."""
 
 _TRIES = 3
 """Admissions of such a task: inputs and sizes are random, and one may pass by luck."""
@@ -192,7 +192,7 @@ def init_project(
         config_file.write_text(MODELINE + config, encoding="utf-8")
         schema_file.write_text(schema_text(), encoding="utf-8")
         admission, unfit = _admission(task, times=_TRIES if settings.fewer_distributions else 1)
-        for fewer in _FEWER if unfit and settings.fewer_distributions else ():
+        for fewer in _FEWER if unfit and (settings.fewer_distributions or "(distribution " in unfit) else ():
             kept = tuple(each for each in task.declared if each not in fewer)
             admission, better = _admission(replace(task, distributions=kept), times=_TRIES)
             if not better:
@@ -205,7 +205,7 @@ def init_project(
         task=task,
         layout=layout,
         seeds=seeds,
-        remarks=tuple(filter(None, (complaint, floats.remark, *_remarks(subject, plans)))),
+        remarks=tuple(filter(None, (complaint, floats.remark, _left_out(draft), *_remarks(subject, plans)))),
         admission=admission,
         unfit=unfit,
     )
@@ -284,6 +284,11 @@ def _remarks(subject: UserOperation, plans: Mapping[str, WorkloadDraft]) -> list
     if subject.construct and subject.target.training and subject.kept:
         made.append(f"{subject.name} is in training mode; each call starts with its buffers as the file makes them")
     return made
+
+
+def _left_out(draft: TaskDraft) -> str:
+    names = " and ".join(draft.left_out)
+    return f"not judged on the distribution {names}, on which honest answers would be refused" if names else ""
 
 
 def _cut(device: str, plan: WorkloadDraft) -> str:

@@ -64,6 +64,10 @@ def shifted(scores):
     return scores + torch.arange(scores.shape[-1])
 
 
+def share(x, y):
+    return x.exp() / (x.exp() + y.exp())
+
+
 def blind(x):
     return torch.zeros_like(x)
 

@@ -159,6 +159,13 @@ def test_operation_that_fails_on_a_gpu_is_for_the_processor_and_is_told_what_to_
         init("shifted", "scores: 16x24", "cuda")
 
 
+def test_values_on_which_no_honest_answer_passes_are_left_out_and_it_is_said(init: Init) -> None:
+    project = init("share", "x: 16x24, y: 16x24")
+    assert not project.unfit, project.unfit
+    assert "offset" not in project.task.distributions
+    assert any("the distribution" in remark and "offset" in remark for remark in project.remarks)
+
+
 def test_task_that_cannot_judge_is_said_to_be_unfit(init: Init) -> None:
     assert "ignores 'x'" in init("blind", "x: 16x24").unfit or "zeros" in init("blind", "x: 16x24").unfit
 
