@@ -75,8 +75,8 @@ class OperationConverter:
             return
         library, _, name = str(node.target).partition(".")
         name = name.partition(".")[0]
-        if (parts := self._several(name, node)) is not None:
-            self._parts[node] = parts
+        if (several := self._several(name, node)) is not None:
+            self._parts[node] = several
             return
         made = self._pointwise(name, node) if library in ("prims", "aten") else None
         if made is None:

@@ -68,6 +68,10 @@ def share(x, y):
     return x.exp() / (x.exp() + y.exp())
 
 
+def ranked(x):
+    return torch.sort(x, dim=-1, descending=True)[1].cumsum(-1) * 0.5
+
+
 def blind(x):
     return torch.zeros_like(x)
 
