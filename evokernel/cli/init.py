@@ -174,7 +174,8 @@ def _facts(project: "Project") -> WordTable:
 def _seeds(project: "Project") -> Iterator[Text]:
     for seed in project.seeds:
         if seed.remark:
-            yield Text(f"{seed.file.name}  built for sm_90. {clean(seed.remark)}", style=WARN)
+            where = " for sm_90" if seed.language != "cpp" else ""
+            yield Text(f"{seed.file.name}  built{where}. {clean(seed.remark)}", style=WARN)
             continue
         if not seed.why:
             yield Text(f"{seed.file.name}  built, and equal to the reference within rounding", style=GOOD)

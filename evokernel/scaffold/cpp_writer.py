@@ -17,28 +17,27 @@ from evokernel.scaffold.index_arithmetic import (
     value_of,
     window_place,
 )
-from evokernel.scaffold.operation_graph import KEPT, REDUCTIONS, SCANS, STORES, VIEWS, Node, in_order
+from evokernel.scaffold.operation_graph import KEPT, PLACES, REDUCTIONS, SCANS, STORES, VIEWS, Node, in_order
 from evokernel.scaffold.sizes import SymbolicSizes
 
 _LOOPS = ("i", "j", "k", "l", "m", "n", "p", "q", "u", "v")
 _STARTS = {
     **dict.fromkeys(("sum", "matmul", "cumsum"), ("0.0f", "0")),
     **dict.fromkeys(("prod", "cumprod"), ("1.0f", "1")),
-    **dict.fromkeys(("amax", "argmax"), ("-INFINITY", "INT64_MIN")),
-    **dict.fromkeys(("amin", "argmin"), ("INFINITY", "INT64_MAX")),
+    **dict.fromkeys(("amax", "argmax", "cummax", "cumargmax", "logcumsumexp"), ("-INFINITY", "INT64_MIN")),
+    **dict.fromkeys(("amin", "argmin", "cummin", "cumargmin"), ("INFINITY", "INT64_MAX")),
 }
 """First value of a total: a float, and an integer."""
 _TOTALS = {
-    "sum": "sum",
+    **dict.fromkeys(("sum", "cumsum"), "sum"),
     "matmul": "acc",
-    "prod": "product",
-    "amax": "top",
-    "amin": "low",
-    "argmax": "top",
-    "argmin": "low",
-    "cumsum": "sum",
-    "cumprod": "product",
+    **dict.fromkeys(("prod", "cumprod"), "product"),
+    **dict.fromkeys(("amax", "argmax", "cummax", "cumargmax"), "top"),
+    **dict.fromkeys(("amin", "argmin", "cummin", "cumargmin"), "low"),
+    "logcumsumexp": "log_sum",
 }
+_SELECTING = PLACES | {"cummax", "cummin"}
+"""Operations that compare each element with the best one so far."""
 
 
 class CppWriter:
@@ -109,25 +108,12 @@ class CppWriter:
         outer = self._loops[: len(extents)]
         index = loop_index(node.shape, outer, self._sizes)
         place = f"{buffer}[{subscript(node.shape, index, self._sizes)}]"
-        total, reduced = self._totals[node.op], loop_extents(reduced_shape(node), self._sizes)
+        reduced = loop_extents(reduced_shape(node), self._sizes)
         inner = self._loops[len(outer) : len(outer) + len(reduced)]
         across = loop_index(reduced_shape(node), inner, self._sizes)
-        kind, start = self._start(node)
         texts = [self._text(*use) for use in summands(node, index, across)]
-        if node.op in ("argmax", "argmin"):
-            found, begin = self._place, [f"int64_t {self._place} = 0;"]
-            here = value_of(across[0], self._sizes) if across else "0"
-            step = [
-                f"const {kind} {self._value} = {texts[0].text};",
-                f"if ({_before(node, self._value, total)}) {{",
-                f"    {total} = {self._value};",
-                f"    {found} = {here};",
-                "}",
-            ]
-        else:
-            found, begin = total, []
-            step = [_accumulate(node.op, total, texts, whole=node.kind != "float")]
-        lines = [f"{kind} {total} = {start};", *begin, *self._around(inner, reduced, step), f"{place} = {found};"]
+        begin, step, found = self._total(node, texts, value_of(across[0], self._sizes) if across else "0")
+        lines = [*begin, *self._around(inner, reduced, step), f"{place} = {found};"]
         return self._enclosed(outer, extents, lines)
 
     def _scan(self, node: Node, buffer: str) -> list[str]:
@@ -139,13 +125,30 @@ class CppWriter:
         variables, count = self._loops[: len(outer) + len(inner)], len(outer)
         *others, last = loop_index(shape, variables, self._sizes)
         index = (*others[:along], last, *others[along:])
+        begin, step, found = self._total(node, [self._text(node.args[0], index)], value_of(last, self._sizes) or "0")
+        step.append(f"{buffer}[{subscript(node.shape, index, self._sizes)}] = {found};")
+        return self._enclosed(variables[:count], outer, [*begin, *self._around(variables[count:], inner, step)])
+
+    def _total(self, node: Node, texts: list[ExpressionText], here: str) -> tuple[list[str], list[str], str]:
+        """Return the lines before the loops over what is put together, those inside them, and the name of the total.
+
+        `here` is the place of an element along them.
+        """
         total, (kind, start) = self._totals[node.op], self._start(node)
-        step = [
-            _accumulate(node.op, total, [self._text(node.args[0], index)], whole=node.kind != "float"),
-            f"{buffer}[{subscript(node.shape, index, self._sizes)}] = {total};",
-        ]
-        lines = [f"{kind} {total} = {start};", *self._around(variables[count:], inner, step)]
-        return self._enclosed(variables[:count], outer, lines)
+        begin, whole = [f"{kind} {total} = {start};"], node.args[0].kind != "float"
+        if node.op not in _SELECTING | {"logcumsumexp"}:
+            return begin, [_accumulate(node.op, total, texts, whole=whole)], total
+        step = [f"const {kind} {self._value} = {texts[0].text};"]
+        if node.op == "logcumsumexp":
+            low, high = (f"std::{name}({total}, {self._value})" for name in ("fmin", "fmax"))
+            rest = f"std::log1p(std::exp(-std::fabs({total} - {self._value})))"
+            return begin, [*step, f"{total} = {high} + (std::isinf({low}) ? 0.0f : {rest});"], total
+        found = self._place if node.op in PLACES else total
+        if node.op in PLACES:
+            begin.append(f"int64_t {self._place} = 0;")
+        best = [f"{total} = {self._value};", *[f"{self._place} = {here};"] * (node.op in PLACES)]
+        step += [f"if ({_before(node, self._value, total)}) {{", *("    " + line for line in best), "}"]
+        return begin, step, found
 
     def _stores(self, node: Node, buffer: str) -> list[str]:
         """Return the loops that copy what is there before, and those over the values that are stored."""
@@ -177,7 +180,7 @@ class CppWriter:
         start, whole = _STARTS[node.op]
         if node.args[0].kind != "float":
             return "int64_t", whole
-        wide = self._wide_sums and not start.endswith("INFINITY")
+        wide = self._wide_sums and (node.op == "logcumsumexp" or not start.endswith("INFINITY"))
         return ("double", start.removesuffix("f")) if wide else ("float", start)
 
     def _enclosed(self, variables: Sequence[str], extents: Sequence[int], lines: list[str]) -> list[str]:
@@ -258,9 +261,15 @@ def _accumulate(op: str, total: str, texts: list[ExpressionText], *, whole: bool
 
 
 def _before(node: Node, value: str, best: str) -> str:
-    """Return the condition that a value takes the place of the best one: the first NaN does, and nothing after it."""
-    beats = f"{value} {'>' if node.op == 'argmax' else '<'} {best}"
-    return beats if node.args[0].kind != "float" else f"{beats} || ({value} != {value} && {best} == {best})"
+    """Return the condition that a value takes the place of the best one.
+
+    Of equal ones the first is the best of all, the last the best so far; no number is better than NaN.
+    """
+    so_far = node.op in SCANS
+    beats = f"{value} {'>' if node.op.endswith('max') else '<'}{'=' * so_far} {best}"
+    if node.args[0].kind != "float":
+        return beats
+    return f"{beats} || {value} != {value}" if so_far else f"{beats} || ({value} != {value} && {best} == {best})"
 
 
 def _number(text: str) -> ExpressionText:

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from evokernel.scaffold.operation_graph import VIEWS, Node, OperationGraph, Shape
+from evokernel.scaffold.operation_graph import PLACES, VIEWS, Node, OperationGraph, Shape
 from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
 
 _STORES = {"sum": "index_sum", "prod": "index_prod", "amax": "index_amax", "amin": "index_amin"}
@@ -106,7 +106,7 @@ def _from_the_end(graph: OperationGraph, sizes: SymbolicSizes, index: Node, exte
 
 def _may_be_negative(node: Node) -> bool:
     """Say whether integers may be below 0; those of an input are not, where they are indices."""
-    if node.op in ("input", "argmax", "argmin") or node.kind == "bool":
+    if node.op == "input" or node.op in PLACES or node.kind == "bool":
         return False
     if node.op == "number":
         return str(node.attrs[0]).startswith("-")
@@ -114,7 +114,7 @@ def _may_be_negative(node: Node) -> bool:
         return any(int(number) < 0 for number in node.attrs if isinstance(number, int))
     if node.op in VIEWS or (node.op == "cast" and node.args[0].kind != "float"):
         return _may_be_negative(node.args[0])
-    if node.op in ("add", "mul", "minimum", "sum", "cumsum", "amax"):
+    if node.op in ("add", "mul", "minimum", "sum", "cumsum", "amax", "cummax", "cummin"):
         return any(map(_may_be_negative, node.args))
     if node.op == "where":
         return any(map(_may_be_negative, node.args[1:]))

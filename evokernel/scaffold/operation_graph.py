@@ -12,7 +12,9 @@ Attribute = int | float | str | tuple[int, ...]
 
 VIEWS = frozenset({"broadcast", "transpose", "squeeze", "collapse", "split", "slice", "reverse", "window", "index"})
 REDUCTIONS = frozenset({"sum", "amax", "amin", "argmax", "argmin", "prod", "matmul"})
-SCANS = frozenset({"cumsum", "cumprod"})
+PLACES = frozenset({"argmax", "argmin", "cumargmax", "cumargmin"})
+"""Operations whose result is the place of an element."""
+SCANS = frozenset({"cumsum", "cumprod", "cummax", "cummin", "cumargmax", "cumargmin", "logcumsumexp"})
 STORES = frozenset({"index_put", "index_sum", "index_prod", "index_amax", "index_amin"})
 KEPT = REDUCTIONS | SCANS | STORES | {"table"}
 """Values that need loops or statements of their own."""

@@ -26,7 +26,7 @@ from evokernel.scaffold.parameter_gradients import useless_apart
 from evokernel.scaffold.project_precision import project_precision, tensor_dtypes
 from evokernel.scaffold.seed import OperationTask, Seed, make_seeds
 from evokernel.scaffold.task_text import TaskDraft, task_text, template
-from evokernel.scaffold.trial import changes_apart, state_apart
+from evokernel.scaffold.trial import changes_apart, gpu_complaint, state_apart
 from evokernel.scaffold.user_operation import UserOperation, find_subject
 from evokernel.scaffold.workloads import LIMITS, WorkloadCosts, WorkloadDraft, dims_of, plan_workloads
 from evokernel.source.expressions import evaluate
@@ -43,8 +43,8 @@ _TRIED_WITHOUT_GPU_FLOPS = 50_000_000
 _LARGER = 16
 """Times as large a workload is tried where a task is refused on that one."""
 
-_FEWER = (("wide",), ("wide", "offset"), ("wide", "offset", "needles"))
-"""Distributions that are left out, in this order, where a task's values depend on each other."""
+_FEWER = (("wide",), ("offset",), ("wide", "offset"), ("wide", "offset", "needles"))
+"""Distributions that are left out, in this order, where honest answers are refused on them."""
 
 _TRIES = 3
 """Admissions of such a task: inputs and sizes are random, and one may pass by luck."""
@@ -123,7 +123,7 @@ def init_project(
         TaskError: the operation cannot be found, run or described; the message says what to do.
     """
     subject = changes_apart(state_apart(find_subject(path, name=name, inputs=inputs, example_inputs=example_inputs)))
-    layout, devices = tied_by_indices(subject, derive_layout(subject)), settings.devices
+    layout, (devices, complaint) = tied_by_indices(subject, derive_layout(subject)), _devices(subject, settings)
     if (counting := useless_apart(subject, layout)) is not subject:
         subject, layout = counting, layout_without(layout, counting)
     floats = project_precision(subject, layout, devices, cpu_dtype=settings.cpu_dtype)
@@ -187,7 +187,7 @@ def init_project(
         config_file.write_text(MODELINE + config, encoding="utf-8")
         schema_file.write_text(schema_text(), encoding="utf-8")
         admission, unfit = _admission(task, times=_TRIES if settings.fewer_distributions else 1)
-        for fewer in _FEWER if unfit and settings.fewer_distributions else ():
+        for fewer in _FEWER if unfit and (settings.fewer_distributions or "(distribution " in unfit) else ():
             kept = tuple(each for each in task.declared if each not in fewer)
             admission, better = _admission(replace(task, distributions=kept), times=_TRIES)
             if not better:
@@ -200,10 +200,23 @@ def init_project(
         task=task,
         layout=layout,
         seeds=seeds,
-        remarks=tuple(filter(None, (floats.remark, *_remarks(subject, plans)))),
+        remarks=tuple(filter(None, (complaint, floats.remark, _left_out(draft), *_remarks(subject, plans)))),
         admission=admission,
         unfit=unfit,
     )
+
+
+def _devices(subject: UserOperation, settings: ProjectSettings) -> tuple[tuple[str, ...], str]:
+    """Return the device classes that the operation can be tried on, and a remark where these are fewer.
+
+    Raises:
+        TaskError: there are none; the message says what to change.
+    """
+    complaint = gpu_complaint(subject) if "cuda" in settings.devices else ""
+    left = tuple(device for device in settings.devices if not complaint or device != "cuda")
+    if not left:
+        raise TaskError(complaint)
+    return left, complaint and f"nothing for a GPU was written: {complaint}, and run init again"
 
 
 def _shapes(text: str) -> dict[str, tuple[int, ...]]:
@@ -266,6 +279,11 @@ def _remarks(subject: UserOperation, plans: Mapping[str, WorkloadDraft]) -> list
     if subject.construct and subject.target.training and subject.kept:
         made.append(f"{subject.name} is in training mode; each call starts with its buffers as the file makes them")
     return made
+
+
+def _left_out(draft: TaskDraft) -> str:
+    names = " and ".join(draft.left_out)
+    return f"not judged on the distribution {names}, on which honest answers would be refused" if names else ""
 
 
 def _cut(device: str, plan: WorkloadDraft) -> str:

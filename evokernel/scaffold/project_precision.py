@@ -44,7 +44,8 @@ def project_precision(
     if "cpu" not in devices or not found or not chosen or found == [chosen]:
         return ProjectPrecision("", {})
     if not cpu_dtype and not _follows(subject, layout, chosen):
-        fixed = f"the function casts to {low[0]}, so the cpu workloads are {', '.join(low)}, too"
+        kept = min((each for each in layout.output_dtypes if each in low), key=DTYPES.__getitem__, default=low[0])
+        fixed = f"the function casts to {kept}, so the cpu workloads are {', '.join(low)}, too"
         return ProjectPrecision("", {}, fixed)
     theirs = [dtype for dtype in found if dtype != chosen]
     keep = f"(--cpu-dtype {theirs[0]} to keep it)"

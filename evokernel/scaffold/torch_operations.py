@@ -10,6 +10,7 @@ import torch
 from evokernel.scaffold.constant_tensors import constant_tensor
 from evokernel.scaffold.index_operations import gathered, in_steps, looked_up, scattered, stored
 from evokernel.scaffold.operation_graph import INTEGERS, TRANSCENDENTAL, Kind, Node, OperationGraph
+from evokernel.scaffold.reductions import RUNNING_EXTREMES, extreme, running, variance
 from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
 from evokernel.scaffold.window_operations import average_pooling, convolution, max_pooling
 
@@ -74,14 +75,8 @@ class OperationConverter:
             return
         library, _, name = str(node.target).partition(".")
         name = name.partition(".")[0]
-        if name in ("split", "split_with_sizes", "unbind"):
-            self._parts[node] = self._parts_of(name, node)
-            return
-        if name.startswith("max_pool"):
-            self._parts[node] = self._max_pool(node)
-            return
-        if str(node.target) in ("aten.max.dim", "aten.min.dim"):
-            self._parts[node] = [self._extreme(node, f"{kind}{name}") for kind in ("a", "arg")]
+        if (several := self._several(name, node)) is not None:
+            self._parts[node] = several
             return
         made = self._pointwise(name, node) if library in ("prims", "aten") else None
         if made is None:
@@ -90,6 +85,16 @@ class OperationConverter:
                 raise NotGeneral(f"the operation {library}.{name} has no naive loop yet")
             made = rule(self, node)
         self._values[node] = made
+
+    def _several(self, name: str, node: Any) -> list[Node] | None:
+        """Return the values of an operation that has several; None for any other."""
+        if name in ("split", "split_with_sizes", "unbind"):
+            return self._parts_of(name, node)
+        if name.startswith("max_pool"):
+            return self._max_pool(node)
+        if str(node.target) in ("aten.max.dim", "aten.min.dim"):
+            return [self._extreme(node, f"{kind}{name}") for kind in ("a", "arg")]
+        return self._running_extremes(node) if str(node.target) in RUNNING_EXTREMES else None
 
     def _kind(self, node: Any) -> Kind:
         dtype = node.meta["val"].dtype
@@ -233,46 +238,31 @@ class OperationConverter:
 
     def _extreme(self, node: Any, op: str = "") -> Node:
         """Return the largest or smallest elements, or the places of the first of them."""
-        given: list[Any] = [*node.args[1:], *(None, False)[len(node.args) - 1 :]]
-        dim, keep = given
-        source, shape = self.value(node.args[0]), _shapes(node)[0]
         name = str(node.target).split(".")[1]
         op = op or (name if name.startswith("arg") else f"a{name}")
-        if source.kind == "bool":
-            raise NotGeneral(f"{op} over torch.bool has no naive loop yet")
-        if dim is None and len(source.shape) > 1:
-            ends, whole = (0, len(source.shape) - 1), (math.prod(source.shape),)
-            source = self._graph.node("collapse", (source,), attrs=ends, shape=whole, kind=source.kind)
-        made = self._graph.reduce(op, source, (dim or 0,))
-        kept = [place for place in range(len(shape)) if not keep or place != dim % len(shape)] if made.shape else []
-        return self._graph.broadcast(made, shape, tuple(kept))
+        dim = node.args[1] if len(node.args) > 1 else None
+        return extreme(self._graph, self.value(node.args[0]), op, dim, _shapes(node)[0])
 
     def _scan(self, node: Any) -> Node:
-        """Return running sums or products along one dimension."""
+        """Return running totals along one dimension."""
         name, (source, dim) = str(node.target).split(".")[1], node.args
-        self.exact = self.exact and name != "cumprod"
+        self.exact = self.exact and name == "cumsum"
         kind, made = self._kind(node), self.value(source)
         made = self._graph.node("cast", (made,), shape=made.shape, kind=kind)
-        if not made.shape:
-            return made
-        return self._graph.node(name, (made,), attrs=(dim % len(made.shape),), shape=made.shape, kind=kind)
+        return running(self._graph, name, made, dim, kind=kind)
+
+    def _running_extremes(self, node: Any) -> list[Node]:
+        """Return the largest or smallest elements so far along one dimension, and their places."""
+        source, dim = self.value(node.args[0]), node.args[1]
+        values, places = RUNNING_EXTREMES[str(node.target)]
+        return [
+            running(self._graph, values, source, dim, kind=source.kind),
+            running(self._graph, places, source, dim, kind="int64_t"),
+        ]
 
     def _var(self, node: Any) -> Node:
-        """Return the variance in two passes: the mean, then the mean square of the deviations."""
         self.exact = False
-        source, dims, correction = self.value(node.args[0]), tuple(node.args[1]), node.args[2]
-        graph, shape = self._graph, source.shape
-        kept = tuple(1 if dim in dims else extent for dim, extent in enumerate(shape))
-        places = tuple(dim for dim in range(len(shape)) if dim not in dims)
-        whole = math.prod(shape[dim] for dim in dims)
-        product = self._sizes.product(shape[dim] for dim in dims)
-        count = f"static_cast<float>({product})" if self._sizes.depends(whole) else f"{float(whole)!r}f"
-        total = graph.broadcast(graph.reduce("sum", source, dims), kept, places)
-        mean = graph.broadcast(graph.pointwise("div", total, graph.number(count)), shape, tuple(range(len(shape))))
-        off = graph.pointwise("sub", source, mean)
-        square = graph.reduce("sum", graph.pointwise("mul", off, off), dims)
-        freedom = f"static_cast<float>({product} - {correction:g})" if correction else count
-        return graph.pointwise("div", square, graph.number(freedom))
+        return variance(self._graph, self._sizes, self.value(node.args[0]), tuple(node.args[1]), node.args[2])
 
     def _matmul(self, node: Any) -> Node:
         left, right = (self.value(item) for item in node.args)
@@ -381,6 +371,7 @@ _RULES: dict[str, Callable[[OperationConverter, Any], Node]] = {
     "aten.argmin": OperationConverter._extreme,
     "aten.cumsum": OperationConverter._scan,
     "aten.cumprod": OperationConverter._scan,
+    "aten.logcumsumexp": OperationConverter._scan,
     "aten.index": OperationConverter._index,
     "aten.index_put": OperationConverter._index_put,
     "aten.gather": OperationConverter._gather,

@@ -277,6 +277,7 @@ def _numbers(value: Any) -> Iterator[float]:
 _RULES: tuple[tuple[Callable[[float], float], Callable[[float], float], str], ...] = (
     (lambda c: c, lambda n: n, "{}"),
     (lambda c: 1 / c, lambda n: 1 / n, "1.0f / {}"),
+    (lambda c: 2 * c, lambda n: n / 2, "0.5f * {}"),
     (lambda c: c**2, math.sqrt, "std::sqrt({})"),
     (lambda c: c**-2, lambda n: n**-0.5, "1.0f / std::sqrt({})"),
     (lambda c: c**-4, lambda n: n**-0.25, "1.0f / std::sqrt(std::sqrt({}))"),

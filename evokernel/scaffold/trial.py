@@ -4,6 +4,8 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
 import torch
@@ -11,6 +13,7 @@ from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
     FakeTensor,
+    FakeTensorDeviceMismatchError,
     FakeTensorMode,
 )
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -118,6 +121,24 @@ def _tried(subject: UserOperation) -> tuple[dict[str, torch.Tensor], Any] | None
             return inputs, subject.call(inputs)
     except Exception:  # noqa: BLE001 - it is reported where its outputs are asked for
         return None
+
+
+def gpu_complaint(subject: UserOperation) -> str:
+    """Return what keeps the operation from tensors on a GPU, and what to change; nothing where nothing is known."""
+    try:
+        with without_data(), _NoRandomness():
+            shapes = {name: tuple(tensor.shape) for name, tensor in subject.inputs.items()}
+            subject.call(subject.empty(shapes, device="meta"))
+    except FakeTensorDeviceMismatchError as error:
+        frames = [each for each in extract_tb(error.__traceback__) if Path(each.filename) == subject.path]
+        where = f" in line {frames[-1].lineno} of {subject.path.name} ({frames[-1].line})" if frames else ""
+        return (
+            f"{subject.name} would fail on a GPU: a tensor that it makes on the processor meets one on the GPU{where}. "
+            f"Make it where the inputs lie, as in torch.arange(n, device={subject.pattern}.device)"
+        )
+    except Exception:  # noqa: BLE001 - of a torch built without CUDA, too
+        return ""
+    return ""
 
 
 def outputs_of(subject: UserOperation, shapes: Mapping[str, tuple[int, ...]]) -> list[Any]:

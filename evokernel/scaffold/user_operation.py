@@ -65,12 +65,12 @@ class UserOperation:
         """Axes of the inputs that are not row-major, the outermost in memory first, by name."""
         return {name: axis_order(each) for name, each in self.inputs.items() if not each.is_contiguous()}
 
-    def empty(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, torch.Tensor]:
+    def empty(self, shapes: Mapping[str, tuple[int, ...]], *, device: str = "cpu") -> dict[str, torch.Tensor]:
         """Return inputs of these shapes, with the dtypes and the order of axes of the example, and no contents."""
         made = {}
         for name, shape in shapes.items():
             order = self.orders.get(name, tuple(range(len(shape))))
-            dense = torch.empty([shape[axis] for axis in order], dtype=self.inputs[name].dtype)
+            dense = torch.empty([shape[axis] for axis in order], dtype=self.inputs[name].dtype, device=device)
             made[name] = dense.permute([order.index(axis) for axis in range(len(shape))])
         return made
 

@@ -56,8 +56,20 @@ def heads(x):
     return x.view(rows, 4, width // 4).amax(1)
 
 
-def ordered(x):
-    return torch.logcumsumexp(x, 1)
+def bessel(x):
+    return torch.special.i0e(x)
+
+
+def shifted(scores):
+    return scores + torch.arange(scores.shape[-1])
+
+
+def share(x, y):
+    return x.exp() / (x.exp() + y.exp())
+
+
+def ranked(x):
+    return torch.sort(x, dim=-1, descending=True)[1].cumsum(-1) * 0.5
 
 
 def blind(x):

@@ -174,6 +174,11 @@ LIBRARY = {
         "B H",
         *_of("x w b", '"B", 6, "H", 9; 6, 1, 3, 3; 6,', '"B", 6, "H", 5'),
     ),
+    "as many groups as channels": (
+        "def reference(x, w, **_):\n    return F.conv1d(F.pad(x, (3, 0)), w[:, None], groups=w.shape[0])",
+        "B C L",
+        *_of("x w", '"B", "C", "L"; "C", 4', '"B", "C", "L"'),
+    ),
     "transposed": (
         "def reference(x, w, b, **_):\n    return F.conv_transpose2d(x, w, b, (2, 1), (1, 0), (1, 0), 1, (2, 1)) * 2",
         "B H",

@@ -146,13 +146,36 @@ def test_sizes_in_steps(init: Init) -> None:
 
 
 def test_operation_without_a_loop_is_named_and_the_kernel_is_left_to_the_user(init: Init) -> None:
-    project = init("ordered", "x: 16x24")
-    assert "logcumsumexp" in seedless(project)
+    project = init("bessel", "x: 16x24")
+    assert "i0e" in seedless(project)
     seed = next(path for path in project.files if path.suffix == ".cpp").read_text(encoding="utf-8")
     assert 'extern "C" void run(const float* x, int64_t M, int64_t N, float* out) {' in seed
-    assert "return torch.logcumsumexp(x, 1)" in seed
-    assert "evokernel evaluate ordered.cpp --task ordered_task.py" in seed
+    assert "return torch.special.i0e(x)" in seed
+    assert "evokernel evaluate bessel.cpp --task bessel_task.py" in seed
     assert not project.unfit
+
+
+def test_operation_that_fails_on_a_gpu_is_for_the_processor_and_is_told_what_to_change(init: Init) -> None:
+    project = init("shifted", "scores: 16x24", "cpu", "cuda")
+    assert list(project.task.workloads) == ["cpu"]
+    assert "of operations.py (return scores + torch.arange(scores.shape[-1]))" in project.remarks[0]
+    assert "device=scores.device" in project.remarks[0]
+    with pytest.raises(TaskError, match="shifted would fail on a GPU"):
+        init("shifted", "scores: 16x24", "cuda")
+
+
+def test_values_on_which_no_honest_answer_passes_are_left_out_and_it_is_said(init: Init) -> None:
+    project = init("share", "x: 16x24, y: 16x24")
+    assert not project.unfit, project.unfit
+    assert "offset" not in project.task.distributions
+    assert any("the distribution" in remark and "offset" in remark for remark in project.remarks)
+
+
+def test_kernel_that_orders_equal_numbers_otherwise_says_so(init: Init) -> None:
+    (seed,) = init("ranked", "x: 16x600").seeds
+    assert not seed.why
+    assert "differs from ranked where many numbers are equal" in seed.remark
+    assert "torch.sort(x, stable=True)" in seed.remark
 
 
 def test_task_that_cannot_judge_is_said_to_be_unfit(init: Init) -> None:

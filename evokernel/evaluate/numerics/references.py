@@ -48,7 +48,7 @@ def _call(task: Task, workload: Workload, given: Mapping[str, Array], *, high: b
         # the kernel gets the rounded number, so the reference must, too
         scalars[scalar.name] = float(np.float32(value)) if scalar.dtype == "float32" else value
     try:
-        with strict_torch(), _DoubleKept() if high else nullcontext():
+        with strict_torch(), _in_double() if high else nullcontext():
             results = task.reference(**given, **scalars)
     except Exception as error:  # a user's reference may raise anything
         raise TaskError(
@@ -96,6 +96,18 @@ def _checked(
     # a copy: a stateful reference could change its earlier results
     copy: Array = result.detach().clone(memory_format=torch.contiguous_format)
     return copy
+
+
+@contextmanager
+def _in_double() -> Iterator[None]:
+    """Let a reference compute in fp64 throughout, with the tensors that it makes itself."""
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with _DoubleKept():
+            yield
+    finally:
+        torch.set_default_dtype(default)
 
 
 class _DoubleKept(TorchFunctionMode):  # type: ignore[misc]

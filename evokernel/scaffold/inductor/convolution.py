@@ -75,7 +75,8 @@ class _Settings:
     padding: tuple[int, ...]
     dilation: tuple[int, ...]
     transposed: bool
-    groups: int
+    groups: Any
+    """A number, or a size that a workload sets, such as that of the channels."""
 
 
 def _tiles(*arguments: Any, cdiv: Any) -> Any:
@@ -104,10 +105,11 @@ def convolution(x: Any, weight: Any, bias: Any, *numbers: Any) -> Any:
         made = tuple(V.graph.sizevars.guard_int_seq(values))
         return made * spatial if len(made) == 1 else made
 
-    settings = _Settings(each_axis(stride), each_axis(padding), each_axis(dilation), transposed, int(groups))
+    groups = int(groups) if sympy.sympify(groups).is_Integer else groups
+    settings = _Settings(each_axis(stride), each_axis(padding), each_axis(dilation), transposed, groups)
     sizes = _output_sizes(x.get_size(), weight.get_size(), settings, each_axis(output_padding))
     channels = sizes[1] // settings.groups
-    if _size_of_example(channels) < _FEWEST_CHANNELS or x.get_dtype() not in _FLOATS:
+    if not isinstance(groups, int) or _size_of_example(channels) < _FEWEST_CHANNELS or x.get_dtype() not in _FLOATS:
         made = _as_sum(x, weight, settings, sizes)
     else:
         made = _as_product(x, weight, settings, sizes)

@@ -71,6 +71,14 @@ def test_the_fp64_answer_gets_the_rounded_scalar():
     assert result[0].item() == torch.tensor(0.1).double().item() != 0.1
 
 
+def test_the_fp64_answer_is_exact_where_the_reference_makes_tensors_of_its_own():
+    task = make(lambda x, **_: torch.tril(torch.ones(8, 8)) @ (x * torch.tensor(0.1)))
+    (result,) = high_answer(task, WORKLOAD, inputs())
+    assert result[1].item() == 0.1
+    assert torch.get_default_dtype() is torch.float32
+    assert native_answer(task, WORKLOAD, inputs())[0].dtype is torch.float32
+
+
 def test_a_result_on_another_device_is_told():
     task = make(lambda x, **_: torch.empty_like(x, device="meta"))
     with pytest.raises(TaskError, match="lies on meta: make new tensors on the device of the inputs"):
