@@ -22,6 +22,8 @@ DISTRIBUTIONS = ("normal", "offset", "wide", "integers01", "needles")
 PATCHWORK = "patchwork"
 PATCHWORK_KEPT = "patchwork/kept"
 """A patchwork whose masks have a true element in each row."""
+PATCHWORK_FEW = "patchwork/few"
+"""All ordinary, but for few rows with one odd element, or an odd run, at a random place."""
 SHRUNK = ("normal/1e2", "normal/1e4", "normal/1e6", "normal/1e8", "normal/1e12", "normal/1e16", "normal/1e20")
 """Distributions that a judge adds to those of a task."""
 
@@ -302,7 +304,7 @@ class Task:
     """One line for people and prompts."""
 
     def __post_init__(self) -> None:
-        unknown = set(self.distributions) - {*DISTRIBUTIONS, PATCHWORK, PATCHWORK_KEPT, *SHRUNK}
+        unknown = set(self.distributions) - {*DISTRIBUTIONS, PATCHWORK, PATCHWORK_KEPT, PATCHWORK_FEW, *SHRUNK}
         if unknown or not self.declared:
             found = f"unknown distributions {sorted(unknown)}" if unknown else "it needs a distribution"
             raise TaskError(f"task {self.name!r}: {found}; known: {DISTRIBUTIONS}")

@@ -25,7 +25,7 @@ from evokernel.evaluate.numerics.correctness import judge_output
 from evokernel.evaluate.numerics.generated_inputs import check_generators
 from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
 from evokernel.evaluate.numerics.references import native_answer
-from evokernel.task import PATCHWORK, PATCHWORK_KEPT, SHRUNK, Task
+from evokernel.task import PATCHWORK, PATCHWORK_FEW, PATCHWORK_KEPT, SHRUNK, Task
 
 _MORE_ROUNDS = 4
 _LOOSE = 0.1
@@ -62,7 +62,9 @@ def with_patchwork(task: Task, device_class: str, *, rng: np.random.Generator, d
         wider = replace(task, distributions=(*task.declared, patchwork))
         cases = [AdmissionVariant.drawn(wider, each, patchwork, rng, device=device) for each in workloads]
         if all(is_right(case, rng) for case in cases) and any(map(_telling, cases)):
-            return wider
+            fewer = replace(wider, distributions=(*wider.distributions, PATCHWORK_FEW))
+            few = [AdmissionVariant.drawn(fewer, each, PATCHWORK_FEW, rng, device=device) for each in workloads]
+            return fewer if all(is_right(case, rng) for case in few) else wider
     return task
 
 

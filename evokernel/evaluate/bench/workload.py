@@ -16,7 +16,7 @@ from evokernel.evaluate.numerics.check_contents import compose
 from evokernel.evaluate.numerics.hidden_shapes import hidden_name
 from evokernel.evaluate.numerics.inputs import draw, result_tensors
 from evokernel.evaluate.numerics.tolerance import Expected, expect
-from evokernel.task import PATCHWORK, Role, Task, Workload
+from evokernel.task import PATCHWORK, PATCHWORK_FEW, Role, Task, Workload
 
 
 class WorkloadPurpose(StrEnum):
@@ -117,7 +117,10 @@ class BoundWorkload:
         if self._contents:
             return (PATCHWORK,)
         own = (self.workload.distribution,) if self.kind in TIMED else ()
-        return tuple(dict.fromkeys((*own, *self.task.distributions)))
+        others = (
+            each for each in self.task.distributions if own or each != PATCHWORK_FEW
+        )  # small shapes have few rows
+        return tuple(dict.fromkeys((*own, *others)))
 
     @property
     def anchor(self) -> str:

@@ -13,10 +13,13 @@ from evokernel.evaluate.numerics.generated_inputs import generate
 from evokernel.evaluate.numerics.masks import draw_mask, patch_mask
 from evokernel.evaluate.numerics.patchwork import InputSource, patch_indices, patch_numbers
 from evokernel.source.expressions import evaluate
-from evokernel.task import DISTRIBUTIONS, PATCHWORK, PATCHWORK_KEPT, SHRUNK, Role, Task, Tensor, Workload
+from evokernel.task import DISTRIBUTIONS, PATCHWORK, PATCHWORK_FEW, PATCHWORK_KEPT, SHRUNK, Role, Task, Tensor, Workload
 
 _PATCHED_SHARE = 0.25
 """Share of the smaller tensors that are a patchwork, too."""
+_LOUD = ("wide", "needles")
+"""Distributions of large numbers."""
+_PATCHWORKS = (PATCHWORK, PATCHWORK_KEPT, PATCHWORK_FEW)
 _MIXED = 0.75
 """Share of the draws of `offset` in which some rows are normal."""
 _NARROW_RANGE = ("float16", "float8_e4m3fn", "float8_e5m2")
@@ -70,14 +73,14 @@ def draw_values(
     device: str,
 ) -> Array:
     """Return `count` values such as `draw` gives one tensor, flat. Raises as `draw` does."""
-    if distribution not in (*DISTRIBUTIONS, PATCHWORK, PATCHWORK_KEPT, *SHRUNK):
+    if distribution not in (*DISTRIBUTIONS, *_PATCHWORKS, *SHRUNK):
         raise TaskError(f"unknown distribution {distribution!r}; known: {', '.join(DISTRIBUTIONS)}")
     row = shape_of(task, tensor, workload)[-1] if tensor.shape else 1
     source = InputSource(secret_generator(rng, device), torch.float64 if tensor.dtype == "float64" else torch.float32)
-    known, patched = task.declared, distribution in (PATCHWORK, PATCHWORK_KEPT)
+    known, patched, few = task.declared, distribution in _PATCHWORKS, distribution == PATCHWORK_FEW
     if tensor.dtype == "bool":
         if patched and known != ("integers01",):
-            return patch_mask(count, row, source, filled=distribution == PATCHWORK_KEPT)
+            return patch_mask(count, row, source, filled=distribution != PATCHWORK, few=few)
         return draw_mask(known[0] if patched else distribution, count, row, source)
     bound = bound_of(task, workload, tensor)
     ordinary = partial(_ordinary, tensor=tensor, row=row, source=source, bound=bound)
@@ -88,10 +91,11 @@ def draw_values(
     elif not _patched(task, workload, tensor, rng):
         values = ordinary(known[0], count)
     elif bound is not None:
-        values = patch_indices(count, row, source, bound=min(bound, 2) if known == ("integers01",) else bound)
+        values = patch_indices(count, row, source, bound=min(bound, 2) if known == ("integers01",) else bound, few=few)
     else:
-        homes = (known[0], str(rng.choice(known[1:] or known)))
-        values = patch_numbers(count, row, source, draw=ordinary, homes=homes)
+        loud = [each for each in known if few and each in _LOUD]
+        homes = (known[0], str(rng.choice(loud or known[1:] or known)))
+        values = patch_numbers(count, row, source, draw=ordinary, homes=homes, few=few)
     return store(values, tensor.dtype)
 
 

@@ -3,9 +3,9 @@
 import torch
 
 from evokernel.evaluate.numerics.arrays import Array
-from evokernel.evaluate.numerics.patchwork import InputSource, kinds_of, pieces_of
+from evokernel.evaluate.numerics.patchwork import InputSource, few_of, kinds_of, pieces_of
 
-_KINDS = 9
+_KINDS, _RUN = 9, 5
 _WHOLE = 8
 """One patched mask in so many is full altogether, and one is empty."""
 
@@ -25,7 +25,7 @@ def draw_mask(distribution: str, count: int, row: int, source: InputSource) -> A
     return _with_one_true(made, source).reshape(-1)[:count]
 
 
-def patch_mask(count: int, row: int, source: InputSource, *, filled: bool) -> Array:
+def patch_mask(count: int, row: int, source: InputSource, *, filled: bool, few: bool) -> Array:
     """Return truth values, flat, whose rows, or pieces of few rows, are of different kinds.
 
     Kinds: half true, full, empty, one true, one false, a true run, a false run, true up to a place, of any density.
@@ -33,11 +33,12 @@ def patch_mask(count: int, row: int, source: InputSource, *, filled: bool) -> Ar
     Args:
         row: the length of a row.
         filled: one is true at least in each row.
+        few: all are half true, but for few rows with a run.
     """
     width, pieces = pieces_of(count, row)
     numbers = source.uniform(0.0, 1.0, pieces * width).view(pieces, width)
     column = torch.arange(width, device=numbers.device).expand_as(numbers)
-    kind = kinds_of(_KINDS, pieces, source, within=(5, 6))
+    kind = few_of(_RUN, pieces, source) if few else kinds_of(_KINDS, pieces, source)
     place = source.integers(0, width, pieces)[:, None]
     run = (column >= place) & (column < place + torch.pow(float(width), source.uniform(0.0, 1.0, pieces))[:, None])
     made = numbers < 0.5

@@ -15,8 +15,6 @@ _PIECES = 8
 _KINDS = 10
 _MANY_PIECES, _LEAST_ODD = 32, 8
 """From so many pieces on few may be out of the ordinary, on the average at least this many."""
-_HIDDEN = 2
-"""The most pieces of a kind that shows within a piece only, where there are no others."""
 _DEEP = 300.0
 """Largest size of numbers that fill a row far below zero: their roundings stay small beside what tells them apart."""
 _SPARSE = "needles"  # a task that declares it expects large numbers in few places only
@@ -64,7 +62,9 @@ class InputSource:
         return values
 
 
-def patch_numbers(count: int, row: int, source: InputSource, *, draw: _Draw, homes: tuple[str, str]) -> Array:
+def patch_numbers(
+    count: int, row: int, source: InputSource, *, draw: _Draw, homes: tuple[str, str], few: bool
+) -> Array:
     """Return numbers, flat; each row, or each piece of a tensor of few rows, is of a kind of its own.
 
     Kinds: ordinary, all equal, of a small variance, small, of three values, with one outlier, with a run of equal
@@ -75,10 +75,12 @@ def patch_numbers(count: int, row: int, source: InputSource, *, draw: _Draw, hom
         source: random numbers; `draw` takes from it, too.
         draw: makes so many ordinary numbers of a distribution.
         homes: the usual distribution, and the one of what is unusual.
+        few: all are ordinary but for few with one outlier.
     """
     width, pieces = pieces_of(count, row)
     usual, other = (draw(home, pieces * width).view(pieces, width) for home in homes)
-    kind = kinds_of(_KINDS, pieces, source, within=(_NUMBER_KINDS["outlier"], _NUMBER_KINDS["run"]))[:, 0]
+    odd = few_of(_NUMBER_KINDS["outlier"], pieces, source) if few else kinds_of(_KINDS, pieces, source)
+    kind = odd[:, 0]
     for number in range(1, _KINDS):  # only rows of a kind are copied: tensors may fill half of a GPU
         rows = (kind == number).nonzero()[:, 0]
         usual[rows] = _changed(number, usual[rows], other[rows], source=source, homes=homes).to(usual.dtype)
@@ -91,7 +93,7 @@ def _changed(kind: int, usual: Array, other: Array, *, source: InputSource, home
     column = torch.arange(width, device=usual.device)
     place = source.integers(0, width, rows)[:, None]
     one, tied = (_one_value(values, home) for values, home in zip((usual, other), homes, strict=True))
-    loud = other.gather(1, other[:, :64].abs().argmax(dim=1, keepdim=True))
+    loud = other.gather(1, other.abs().argmax(dim=1, keepdim=True))
     small = usual.is_floating_point() and homes[0] == "normal"
     match kind:
         case 1:
@@ -123,10 +125,14 @@ def numbers_like(word: str, usual: Array, other: Array, source: InputSource, *, 
     return _changed(_NUMBER_KINDS[word], usual, other, source=source, homes=homes)
 
 
-def patch_indices(count: int, row: int, source: InputSource, *, bound: int) -> Array:
-    """Return integers from 0 to `bound` - 1, flat: uniform, all equal, extreme, in order, crowded, or with a run."""
+def patch_indices(count: int, row: int, source: InputSource, *, bound: int, few: bool) -> Array:
+    """Return integers from 0 to `bound` - 1, flat: uniform, all equal, extreme, in order, crowded, or with a run.
+
+    With `few` all are uniform but for few rows with a run.
+    """
     _, pieces = pieces_of(count, row)
-    return indices_of(kinds_of(6, pieces, source, within=(_INDEX_KINDS["run"],)), count, row, source, bound=bound)
+    kind = few_of(_INDEX_KINDS["run"], pieces, source) if few else kinds_of(6, pieces, source)
+    return indices_of(kind, count, row, source, bound=bound)
 
 
 def index_kind(word: str) -> int:
@@ -158,24 +164,28 @@ def pieces_of(count: int, row: int) -> tuple[int, int]:
     return width, -(-count // width)
 
 
-def kinds_of(count: int, pieces: int, source: InputSource, *, within: tuple[int, ...]) -> Array:
+def kinds_of(count: int, pieces: int, source: InputSource) -> Array:
     """Return a kind for each piece; the first, which a kernel may take for all, is ordinary more often than others.
 
-    In half of all draws of many pieces few are out of the ordinary: a log-uniform share, or but one or two, of kinds
-    that show `within` a piece only, at a random place. A kernel that looks at some numbers of some rows, or of each,
-    and takes a safe way where one is odd, would go the safe way wherever most are.
+    In half of all draws of many pieces few are out of the ordinary, a log-uniform share: a kernel that looks at some
+    dozens of rows, and takes a safe way where one of them is odd, would go the safe way wherever most are.
     """
     kind = source.integers(0, count, pieces)
     if pieces >= _MANY_PIECES and source.integers(0, 2, 1):
-        if source.integers(0, 2, 1):
-            share = torch.pow(pieces / _LEAST_ODD, -source.uniform(0.0, 1.0, 1))
-            kind *= source.uniform(0.0, 1.0, pieces) < share
-        else:
-            kind.zero_()
-            chosen = source.integers(0, len(within), _HIDDEN)
-            kind[source.integers(1, pieces, _HIDDEN)] = torch.tensor(within, device=kind.device)[chosen]
+        share = torch.pow(pieces / _LEAST_ODD, -source.uniform(0.0, 1.0, 1))
+        kind *= source.uniform(0.0, 1.0, pieces) < share
     kind[:1] *= source.integers(0, 2, 1)
     return kind[:, None]
+
+
+def few_of(kind: int, pieces: int, source: InputSource) -> Array:
+    """Return 0 for each piece but for few, which are of a kind that shows at one place within them only.
+
+    A kernel that looks at some numbers of each row, and takes a safe way where one is odd, sees nothing there.
+    """
+    kinds = torch.zeros(pieces, dtype=torch.int64, device=source.generator.device)
+    kinds[source.integers(0, pieces, min(_LEAST_ODD, pieces))] = kind
+    return kinds[:, None]
 
 
 def _one_value(values: Array, home: str) -> Array:

@@ -25,14 +25,20 @@ from evokernel.evaluate.numerics.inputs import result_tensors
 from evokernel.evaluate.numerics.rankings import Ranking, RankingFinder
 from evokernel.evaluate.numerics.references import high_answer, native_answer
 from evokernel.source.expressions import evaluate
-from evokernel.task import PATCHWORK, PATCHWORK_KEPT, Task, Tensor, Workload
+from evokernel.task import PATCHWORK, PATCHWORK_FEW, PATCHWORK_KEPT, Task, Tensor, Workload
 
 ROUNDOFF = {
     "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8,
     "float8_e4m3fn": 2.0**-4, "float8_e5m2": 2.0**-3,
 }  # fmt: skip
 _TF32_ROUNDOFF = 2.0**-11
-_ALIKE = {"integers01": 2.0**13, "needles": 2.0**13, PATCHWORK: 2.0**11, PATCHWORK_KEPT: 2.0**11}
+_ALIKE = {
+    "integers01": 2.0**13,
+    "needles": 2.0**13,
+    PATCHWORK: 2.0**11,
+    PATCHWORK_KEPT: 2.0**11,
+    PATCHWORK_FEW: 2.0**11,
+}
 """The most roundings allowed on distributions full of equal values."""
 _BYTES = (torch.bool, torch.int8, torch.uint8)
 EDGED = (*_BYTES, torch.int16, torch.int32, torch.int64)

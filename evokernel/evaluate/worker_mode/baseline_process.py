@@ -1,6 +1,5 @@
 """A trusted process that runs a task's baselines over the judge's arenas, timed exactly as a candidate is."""
 
-import json
 import mmap
 import os
 import select

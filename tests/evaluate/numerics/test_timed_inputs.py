@@ -86,6 +86,19 @@ def test_contents_have_nothing_in_common_whatever_the_shift_between_them(dtype, 
     assert worst < 7  # of unrelated ones 4 to 5.5; of windows of one pool 100
 
 
+@pytest.mark.parametrize("dtype", ["int32", "bfloat16"])
+def test_equal_elements_of_one_content_say_nothing_of_those_of_another(dtype):
+    fresh = fresh_for(make(Tensor("x", ("64 * R", "C"), dtype, below=50000 if dtype == "int32" else None)))
+    found = []
+    for window in fresh.draw_windows(4):
+        draw = window["x"].draw
+        places = (draw.places ^ draw.others).long()
+        found.append(torch.unique(places[:-1] * 65536 + places[1:]))  # where two neighbours stand in the table
+    pairs = [(found[0], other) for other in found[1:]]
+    common = [int(torch.isin(one, other).sum()) for one, other in pairs]
+    assert max(common) < 1500  # by chance 380 of 1,280,000; of windows of one list nearly all
+
+
 def test_used_up_numbers_are_drawn_anew_and_old_windows_stay_good():
     fresh = fresh_for(make(Tensor("x", (2,), "float64")))
     view, seen = torch.empty(2, dtype=torch.float64), set()
