@@ -8,7 +8,17 @@ import click
 from rich.text import Text
 
 from archive.records import StoredEvaluation
-from evokernel.cli.display.tables import code, holdout_text, insight_line, made_by, put, sheet, table, workloads
+from evokernel.cli.display.tables import (
+    code,
+    holdout_text,
+    insight_line,
+    made_by,
+    measured_how,
+    put,
+    sheet,
+    table,
+    workloads,
+)
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, clean, interval, one_line, reason, stdout, times
 from evokernel.cli.display.word_table import WordTable
 from evokernel.cli.locate import json_option, open_store, takes_store
@@ -100,13 +110,14 @@ def _origin(found: CandidateDetails) -> WordTable:
             "model": made_by(found.making),
             "insights": "\n".join(insight_line(seq, insight) for seq, insight in found.making.insights),
             "hints": "\n".join(one_line(hint.text, width=160) for hint in found.making.hints),
-            "gain": "" if found.gain is None else f"{times(found.gain)} over its first parent",
+            "gain": "" if found.gain is None else f"{times(found.gain)} over its first parent, in the search",
             "predicted": "" if proposal.predicted_speedup is None else f"{times(proposal.predicted_speedup)} gain",
         }
     if found.speedup is not None:
-        rows["speed-up"] = f"{times(found.speedup.value)} ({interval(found.speedup)}) over the fastest baseline"
+        value = f"{times(found.speedup.value)} ({interval(found.speedup)})"
+        rows["speed-up"] = f"{value} over the fastest baseline, {measured_how(found.verdicts.kind)}"
     if over is not None:
-        rows["over seed"] = f"{times(over.speedup.value)} ({interval(over.speedup)}), {over.kind.value} measurement"
+        rows["over seed"] = f"{times(over.speedup.value)} ({interval(over.speedup)}), {measured_how(over.kind)}"
     if found.verdicts.search is not None or found.verdicts.holdout is not Holdout.PENDING:
         rows["holdout"] = holdout_text(found.verdicts.holdout)
     rows["from"] = one_line(found.stored.origin)

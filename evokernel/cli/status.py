@@ -137,9 +137,9 @@ def _champions(front: WorkloadFront) -> str:
     for each in front.champions:
         led.setdefault(each.candidate[:8], []).append(f"{one_line(each.workload, width=40)} {times(each.speedup)}")
     lines = [f"{name} on {', '.join(where)}" for name, where in led.items()]
-    if (size := len(front.candidates)) > 1:
-        lines.append(f"{size} kernels are on the Pareto front, hypervolume {front.hypervolume:.0%}")
-    return "\n".join(lines)
+    size = len(front.candidates)
+    more = f": {size} kernels on the Pareto front, hypervolume {front.hypervolume:.0%}" if size > 1 else ""
+    return "\n".join((*lines, f"as measured in the search{more}"))
 
 
 def _edit(edit: SettingChange) -> str:
@@ -181,7 +181,7 @@ def _state(status: RunStatus) -> Text:
 
 
 def _improvements(status: RunStatus) -> WordTable:
-    made = table("last improvements", "speed-up", "at least", "operator", "why", right=(1, 2), drop=(2,))
+    made = table("last improvements\nin the search", "speed-up", "at least", "operator", "why", right=(1, 2), drop=(2,))
     usual = status.mode.value if status.mode else ""
     for improvement in reversed(status.improvements):
         made.add_row(
@@ -277,7 +277,7 @@ def _share(value: float | None) -> str:
 
 def _islands(status: RunStatus) -> WordTable:
     heads = ("niches", "structures", "likeness", "spread") if status.diversity else ()
-    made = table("island", "judged", "right", "best found there", *heads, right=(1, 2, 3, 4, 5, 6, 7)[: 3 + len(heads)])
+    made = table("island", "judged", "right", "best in search", *heads, right=(1, 2, 3, 4, 5, 6, 7)[: 3 + len(heads)])
     usual = status.mode.value if status.mode else ""
     for row in status.islands:
         share = f"{row.correct / row.results:.0%}" if row.results else "-"

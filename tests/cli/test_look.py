@@ -142,6 +142,7 @@ def test_diff(ids: dict[str, str], call: Call) -> None:
     lines = call("diff", "seed", "best").output.splitlines()
     assert "-// seed" in lines
     assert "+// best" in lines
+    assert lines[1].endswith("  4.90x over the fastest baseline, final measurement, worker mode")
     assert "equal" in call("diff", "best", ids["best"]).output
 
 
@@ -150,6 +151,7 @@ def test_lineage_tells_gains_from_the_seed_on(ids: dict[str, str], call: Call) -
     positions = [text.rindex(ids[name][:8]) for name in ("seed", "tiled", "best")]
     assert positions == sorted(positions)
     assert "10.00x" in text
+    assert "measured in the search, worker mode" in words(text)
     assert ids["wrong"][:8] not in text
 
 
@@ -307,7 +309,7 @@ def test_show_and_lineage_tell_how_a_candidate_was_made(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "240")
     show, lineage = (words(call(command, asked).output) for command in ("show", "lineage"))
-    assert "gain 3.00x over its first parent predicted 2.00x gain" in show
+    assert "gain 3.00x over its first parent, in the search predicted 2.00x gain" in show
     assert "gain predicted operator" in lineage
     assert "3.00x 2.00x" in lineage
     for text in (show, lineage):
