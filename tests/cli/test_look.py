@@ -105,6 +105,15 @@ def test_status_of_a_store_without_results(project: Path, call: Call) -> None:
     assert json.loads(call("status", "--json").output)["best"] is None
 
 
+def test_status_of_a_search_that_was_killed_at_its_admission(project: Path, call: Call) -> None:
+    with Store.open(project / "killed.db", write=True):
+        assert "starting: admission of the task" in words(call("status", "killed.db").output)
+    for _ in range(2):  # there is nothing since a last look
+        text = words(call("status", "killed.db").output)
+        assert text.startswith("a run that has not begun state killed before anything was judged; the same `evokernel")
+        assert "next" not in text
+
+
 def test_show_by_prefix(ids: dict[str, str], call: Call) -> None:
     text = call("show", ids["wrong"][:6]).output
     assert "output differs by 3.5 at [0, 1]" in text
@@ -187,6 +196,13 @@ def test_fork(ids: dict[str, str], call: Call, project: Path) -> None:
     document = json.loads(call("best", "runs/next.db", "--json").output)
     assert document["candidate"] == ids["best"]
     assert call("fork", "runs/gemm.db", "best", "runs/next.db").exit_code == 2
+    run = json.loads(call("status", "runs/gemm.db", "--json").output)["run_id"]
+    call("status", "runs/next.db")
+    text = words(call("status", "runs/next.db").output)
+    assert text.startswith(f"fork of run {run}, not begun run ")
+    assert "took along 3 candidates (100% right), with what was measured" in text
+    assert "state not begun; `evokernel evolve CONFIG --store runs/next.db` begins it" in text
+    assert not {"judged", "sandbox", "since", "next"} & set(text.split(" best kernel ")[0].split())
 
 
 def test_several_stores_ask_for_a_name(ids: dict[str, str], call: Call, project: Path) -> None:
