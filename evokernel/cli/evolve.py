@@ -152,7 +152,7 @@ def budget_override(text: str) -> str:
     for part in text.split(","):
         name, _, value = (each.strip() for each in part.partition("="))
         if not (name and value):
-            raise ConfigError(f"--budget {text!r}: expected name=number,... for example evaluations=200,hours=1")
+            raise ConfigError(f"--budget {text!r}: expected name=number,... for example evaluations=200,hours=90min")
         timed = _TIME.fullmatch(value) if name == "hours" else None
         limits[name] = value if timed is None else f"{float(timed[1]) * _UNITS[timed[2]]:g}"
     return "{" + ", ".join(f"{name}: {value}" for name, value in limits.items()) + "}"

@@ -105,7 +105,7 @@ def _facts(status: RunStatus, *, environment: bool) -> WordTable:
     return sheet(
         {
             "judged": "" if new else f"{status.results}{share} in {duration(spent.seconds)}",
-            "took along": f"{status.results} candidate{many}{share}, with what was measured" if new and status.results else "",
+            "took along": f"{status.results} candidate{many}{share}, with what was measured" if new and share else "",
             "models": _models_line(status),
             "predicted": _predicted(status),
             "insights": str(status.insights) if status.insights else "",
