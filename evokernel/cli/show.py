@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 from rich.text import Text
 
+from archive.queries import candidate_of_step
 from archive.records import StoredEvaluation
 from evokernel.cli.display.tables import (
     code,
@@ -28,6 +29,9 @@ from evokernel.report.documents import portrait_document
 from evokernel.report.lineage import CandidateDetails, portrait
 from evokernel.report.verdicts import Holdout, MeasurementKind
 
+SHORT = 6
+"""A number of fewer digits may be meant as a step."""
+
 
 @click.command()
 @takes_store(name="[ID]")
@@ -46,6 +50,10 @@ def command(name: str, store: Path | None, only_source: bool, top: int | None, a
         return
     with open_store(store) as opened:
         found = portrait(opened, candidate_id(opened, name or "best"))
+        step = candidate_of_step(opened.database, int(name)) if name.isdecimal() else None
+    if name.isdecimal() and len(name) < SHORT and step != found.stored.candidate.id:
+        made = f"step {name} made {step}" if step else f"no candidate is of step {name}"
+        click.echo(f"this is the candidate whose id begins with {name}; {made}", err=True)
     if as_json:
         click.echo(json.dumps(portrait_document(found), indent=2))
     elif only_source:

@@ -121,6 +121,20 @@ def test_show_by_prefix(ids: dict[str, str], call: Call) -> None:
     assert "// wrong" in text
 
 
+def test_a_number_that_may_be_meant_as_a_step_is_told(project: Path, call: Call) -> None:
+    with StoreBuilder(project / "runs" / "steps.db") as builder:
+        made = [builder.seed()] + [builder.add(f"// {number}\n", speedup=1.0) for number in range(9)]
+        born = {builder.store.candidate(name).born: name for name in made}
+    begins = {step: [name for name in made if name.startswith(str(step))] for step in born}
+    step, name = next((step, names[0]) for step, names in begins.items() if len(names) == 1 and names[0] != born[step])
+    shown = call("show", str(step))
+    assert shown.stderr == f"this is the candidate whose id begins with {step}; step {step} made {born[step]}\n"
+    assert f"candidate {name}" in shown.stdout
+    step = next(step for step, names in begins.items() if not names)
+    assert f"begins with {step}; step {step} made {born[step]}" in call("show", str(step)).stderr
+    assert call("show", name).stderr == ""
+
+
 def test_show_lists_the_fastest(ids: dict[str, str], call: Call) -> None:
     lines = call("show", "runs/gemm.db", "--top", 2).output.splitlines()
     assert [line.split()[:2] for line in lines[-2:]] == [[ids["best"], "6.00x"], [ids["tiled"], "1.00x"]]
