@@ -70,10 +70,13 @@ class _TryAgain(Refused):
 @click.option(
     "--session-hours",
     type=click.FloatRange(min=0, min_open=True),
-    help="End this session at so many hours of all sessions; the budget stays as it is. So a queue ends a slice.",
+    help="End this session once all sessions of the run have lasted so many hours together, and leave the budget as it "
+    "is: the next session goes on. `evokernel queue` uses it to give each search a slice of the night.",
 )
 @click.option(
-    "--session-dollars", type=click.FloatRange(min=0, min_open=True), help="The same by dollars of all sessions."
+    "--session-dollars",
+    type=click.FloatRange(min=0, min_open=True),
+    help="The same by the dollars of all sessions together.",
 )
 @model_options
 @click.pass_context

@@ -144,7 +144,11 @@ def _champions(front: WorkloadFront) -> str:
         led.setdefault(each.candidate[:8], []).append(f"{one_line(each.workload, width=40)} {times(each.speedup)}")
     lines = [f"{name} on {', '.join(where)}" for name, where in led.items()]
     size = len(front.candidates)
-    more = f": {size} kernels on the Pareto front, hypervolume {front.hypervolume:.0%}" if size > 1 else ""
+    more = (
+        f": {size} kernels on the Pareto front, hypervolume {front.hypervolume:.0%} of the champions'"
+        if size > 1
+        else ""
+    )
     return "\n".join((*lines, f"as measured in the search{more}"))
 
 
