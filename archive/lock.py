@@ -91,6 +91,21 @@ class EngineLock:
             self._file = None
 
 
+def is_locked(store: Path) -> bool:
+    """Say whether an engine writes a store. Asked only of a store without sessions, whose engine has no heartbeat."""
+    try:
+        file = os.open(store.with_name(store.name + ".lock"), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
+    finally:
+        os.close(file)
+    return False
+
+
 def _is_at(path: Path, file: int) -> bool:
     try:
         return os.path.samestat(path.stat(), os.fstat(file))

@@ -47,11 +47,19 @@ def candidate(database: Database, name: str) -> StoredCandidate:
     which = "WHERE c.id >= ? AND c.id < ? ORDER BY c.id LIMIT ?"
     rows = database.rows(f"{_CANDIDATES} {which}", (wanted, wanted + "g", _SHOWN + 1))
     if not rows:
-        raise StoreError(f"{database.path} has no candidate whose id begins with {wanted}{_some_ids(database)}")
+        made = candidate_of_step(database, int(wanted)) if wanted.isdecimal() else None
+        step = f"; step {wanted} made {made}" if made else ""
+        raise StoreError(f"{database.path} has no candidate whose id begins with {wanted}{step}{_some_ids(database)}")
     if len(rows) > 1:
         found = ", ".join([*(row["id"] for row in rows[:_SHOWN]), *(["..."] if len(rows) > _SHOWN else [])])
         raise StoreError(f"several candidates begin with {wanted} ({found}); give more digits")
     return stored_candidate(rows[0])
+
+
+def candidate_of_step(database: Database, step: int) -> str | None:
+    """Return the id of the candidate that a step brought in; None where it brought none."""
+    row = database.row("SELECT id FROM candidates WHERE born = ?", (step,)) if 0 <= step < 2**63 else None
+    return None if row is None else str(row["id"])
 
 
 def _some_ids(database: Database) -> str:

@@ -189,7 +189,8 @@ def _type(schema: Mapping[str, Any]) -> str:
         return ", ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
     match schema.get("type"):
         case "array":
-            return f"list of {_type(schema['items'])}s"
+            inner = _type(schema["items"])
+            return f"list of {inner}" if inner.startswith("`") else f"list of {inner}s"
         case "object":
             values = schema.get("additionalProperties", True)
             return f"{_type(values)} by name" if isinstance(values, Mapping) else "anything by name"

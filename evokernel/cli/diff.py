@@ -7,6 +7,7 @@ import click
 from rich.text import Text
 
 from archive.store import Store
+from evokernel.cli.display.tables import measured_how
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, clean, stdout, times
 from evokernel.cli.locate import open_store, takes_store
 from evokernel.report.best import candidate_id
@@ -40,7 +41,8 @@ def _side(store: Store, name: str) -> tuple[str, str]:
     """Return the heading and the source of one side."""
     found = portrait(store, candidate_id(store, name))
     mode = found.verdicts.reported.key.mode.value if found.verdicts.reported else ""
-    speedup = f"  {times(found.speedup.value)} over the fastest baseline, {mode} mode" if found.speedup else ""
+    how = f"{measured_how(found.verdicts.kind)}, {mode} mode"
+    speedup = f"  {times(found.speedup.value)} over the fastest baseline, {how}" if found.speedup else ""
     return f"{found.stored.candidate.id}{speedup}", clean(found.stored.candidate.source)
 
 

@@ -66,9 +66,14 @@ class _TryAgain(Refused):
 @click.option(
     "--session-hours",
     type=POSITIVE,
-    help="End this session at so many hours of all sessions; the budget stays as it is. So a queue ends a slice.",
+    help="End this session once all sessions of the run have lasted so many hours together, and leave the budget as it "
+    "is: the next session goes on. `evokernel queue` uses it to give each search a slice of the night.",
 )
-@click.option("--session-dollars", type=POSITIVE, help="The same by dollars of all sessions.")
+@click.option(
+    "--session-dollars",
+    type=POSITIVE,
+    help="The same by the dollars of all sessions together.",
+)
 @model_options
 @click.pass_context
 def command(
@@ -145,7 +150,7 @@ def budget_override(text: str) -> str:
     for part in text.split(","):
         name, _, value = (each.strip() for each in part.partition("="))
         if not (name and value):
-            raise ConfigError(f"--budget {text!r}: expected name=number,... for example evaluations=200,hours=1")
+            raise ConfigError(f"--budget {text!r}: expected name=number,... for example evaluations=200,hours=90min")
         timed = _TIME.fullmatch(value) if name == "hours" else None
         limits[name] = value if timed is None else f"{float(timed[1]) * _UNITS[timed[2]]:g}"
     return "{" + ", ".join(f"{name}: {value}" for name, value in limits.items()) + "}"

@@ -45,7 +45,7 @@ def command(name: str, store: Path | None, everyone: bool) -> None:
 def _heading(lineage: list[LineageStep], everyone: bool) -> str:
     steps = len(lineage) - 1
     others = {step.mode for step in lineage} - {"", lineage[-1].mode}
-    modes = f"{lineage[-1].mode} mode{' unless said' if others else ''}"
+    modes = f"measured in the search, {lineage[-1].mode} mode{' unless said' if others else ''}"
     if everyone:
         return f"{lineage[-1].candidate} and its {steps} ancestor{'s' * (steps != 1)}, oldest first; {modes}"
     return f"{lineage[-1].candidate}, {steps} generation{'' if steps == 1 else 's'} after its seed; {modes}"

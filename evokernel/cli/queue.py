@@ -90,10 +90,10 @@ def command() -> None:
 @command.command()
 @click.argument("configs", nargs=-1, required=True, type=FILE)
 @click.option("--until", type=NextMoment(), metavar="07:00", help="The end by the clock: the next 07:00, or a date.")
-@click.option("--hours", type=POSITIVE, help="Hours of sessions, for all of CONFIG together.")
+@click.option("--hours", type=POSITIVE, help="Hours of sessions, for all CONFIGS together.")
 @click.option("--gpu-hours", type=POSITIVE, help="The same, times the GPUs that a session uses.")
-@click.option("--dollars", type=POSITIVE, help="The most that models may cost, for all of CONFIG together.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Replace one setting in each CONFIG.")
+@click.option("--dollars", type=POSITIVE, help="The most that models may cost, for all CONFIGS together.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Replace one setting in each of CONFIGS.")
 @queue_option
 def add(
     configs: tuple[Path, ...],

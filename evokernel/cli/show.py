@@ -7,8 +7,19 @@ from pathlib import Path
 import click
 from rich.text import Text
 
+from archive.queries import candidate_of_step
 from archive.records import StoredEvaluation
-from evokernel.cli.display.tables import code, holdout_text, insight_line, made_by, put, sheet, table, workloads
+from evokernel.cli.display.tables import (
+    code,
+    holdout_text,
+    insight_line,
+    made_by,
+    measured_how,
+    put,
+    sheet,
+    table,
+    workloads,
+)
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, clean, interval, one_line, reason, stdout, times
 from evokernel.cli.display.word_table import WordTable
 from evokernel.cli.locate import json_option, open_store, takes_store
@@ -17,6 +28,9 @@ from evokernel.report.best import candidate_id
 from evokernel.report.documents import portrait_document
 from evokernel.report.lineage import CandidateDetails, portrait
 from evokernel.report.verdicts import Holdout, MeasurementKind
+
+SHORT = 6
+"""A number of fewer digits may be meant as a step."""
 
 
 @click.command()
@@ -36,6 +50,10 @@ def command(name: str, store: Path | None, only_source: bool, top: int | None, a
         return
     with open_store(store) as opened:
         found = portrait(opened, candidate_id(opened, name or "best"))
+        step = candidate_of_step(opened.database, int(name)) if name.isdecimal() else None
+    if name.isdecimal() and len(name) < SHORT and step != found.stored.candidate.id:
+        made = f"step {name} made {step}" if step else f"no candidate is of step {name}"
+        click.echo(f"this is the candidate whose id begins with {name}; {made}", err=True)
     if as_json:
         click.echo(json.dumps(portrait_document(found), indent=2))
     elif only_source:
@@ -100,13 +118,14 @@ def _origin(found: CandidateDetails) -> WordTable:
             "model": made_by(found.making),
             "insights": "\n".join(insight_line(seq, insight) for seq, insight in found.making.insights),
             "hints": "\n".join(one_line(hint.text, width=160) for hint in found.making.hints),
-            "gain": "" if found.gain is None else f"{times(found.gain)} over its first parent",
+            "gain": "" if found.gain is None else f"{times(found.gain)} over its first parent, in the search",
             "predicted": "" if proposal.predicted_speedup is None else f"{times(proposal.predicted_speedup)} gain",
         }
     if found.speedup is not None:
-        rows["speed-up"] = f"{times(found.speedup.value)} ({interval(found.speedup)}) over the fastest baseline"
+        value = f"{times(found.speedup.value)} ({interval(found.speedup)})"
+        rows["speed-up"] = f"{value} over the fastest baseline, {measured_how(found.verdicts.kind)}"
     if over is not None:
-        rows["over seed"] = f"{times(over.speedup.value)} ({interval(over.speedup)}), {over.kind.value} measurement"
+        rows["over seed"] = f"{times(over.speedup.value)} ({interval(over.speedup)}), {measured_how(over.kind)}"
     if found.verdicts.search is not None or found.verdicts.holdout is not Holdout.PENDING:
         rows["holdout"] = holdout_text(found.verdicts.holdout)
     rows["from"] = one_line(found.stored.origin)

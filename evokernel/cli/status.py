@@ -12,6 +12,7 @@ from rich.text import Text
 from archive.hidden_checks import StoredCheck
 from archive.hints import Hint
 from archive.journal import ConfigEntry
+from archive.lock import is_locked
 from evokernel.cli.display.recent import recent_table
 from evokernel.cli.display.tables import (
     comparison,
@@ -62,11 +63,13 @@ def command(store: Path | None, since: float | None, verbose: bool, as_json: boo
     with open_store(store) as opened:
         status = read_status(opened)
         known = last_look(status.run.run_id, looks) if since is None and not as_json else since
-        recent = recent_events(opened, known) if known is not None else None
+        begun = as_json or status.state is not RunState.NEW
+        recent = recent_events(opened, known) if known is not None and begun else None
     if as_json:
         click.echo(json.dumps(status_document(status, recent), indent=2))
         return
-    remember_look(status.run.run_id, looks)
+    if status.run.run_id:
+        remember_look(status.run.run_id, looks)
     best = status.best
     put(
         stdout(),
@@ -88,8 +91,9 @@ def command(store: Path | None, since: float | None, verbose: bool, as_json: boo
 
 def _head(status: RunStatus) -> Text:
     run = status.run
-    what = f"{one_line(run.task) or 'no run yet'}"
-    return Text.assemble((what, STRONG), (f"  {one_line(run.language)}  run {run.run_id or '-'}", DIM))
+    new = f"fork of run {one_line(run.forked_from)}, not begun" if run.forked_from else "a run that has not begun"
+    about = f"  {one_line(run.language)}" * bool(run.language) + f"  run {run.run_id}" * bool(run.run_id)
+    return Text.assemble((one_line(run.task) or new, STRONG), (about, DIM))
 
 
 def _facts(status: RunStatus, *, environment: bool) -> WordTable:
@@ -97,9 +101,11 @@ def _facts(status: RunStatus, *, environment: bool) -> WordTable:
     share = f" ({status.correct / status.results:.0%} right)" if status.results else ""
     failures = [f"{number} {one_line(name)}" for name, number in status.by_status.items() if name != "ok"]
     lines = (f"{one_line(hint.text, width=160)}{_for_whom(hint)}" for hint in status.hints)
+    new, many = status.state is RunState.NEW, "" if status.results == 1 else "s"
     return sheet(
         {
-            "judged": f"{status.results}{share} in {duration(spent.seconds)}",
+            "judged": "" if new else f"{status.results}{share} in {duration(spent.seconds)}",
+            "took along": f"{status.results} candidate{many}{share}, with what was measured" if new and share else "",
             "models": _models_line(status),
             "predicted": _predicted(status),
             "insights": str(status.insights) if status.insights else "",
@@ -112,10 +118,10 @@ def _facts(status: RunStatus, *, environment: bool) -> WordTable:
             "left": f"{status.left}, judged first when the run goes on" if status.left else "",
             "state": _state(status),
             "mode": _modes(status),
-            "sandbox": sandbox_text(run.sandbox, full=environment) if status.mode else "",
+            "sandbox": sandbox_text(run.sandbox, full=environment) if status.mode and not new else "",
             "device": one_line(run.device),
             "environment": one_line(run.environment) if environment else "",
-            "forked from": one_line(run.forked_from),
+            "forked from": f"run {one_line(run.forked_from)}" if run.forked_from else "",
             "store": str(run.path),
         }
     )
@@ -137,9 +143,13 @@ def _champions(front: WorkloadFront) -> str:
     for each in front.champions:
         led.setdefault(each.candidate[:8], []).append(f"{one_line(each.workload, width=40)} {times(each.speedup)}")
     lines = [f"{name} on {', '.join(where)}" for name, where in led.items()]
-    if (size := len(front.candidates)) > 1:
-        lines.append(f"{size} kernels are on the Pareto front, hypervolume {front.hypervolume:.0%}")
-    return "\n".join(lines)
+    size = len(front.candidates)
+    more = (
+        f": {size} kernels on the Pareto front, hypervolume {front.hypervolume:.0%} of the champions'"
+        if size > 1
+        else ""
+    )
+    return "\n".join((*lines, f"as measured in the search{more}"))
 
 
 def _edit(edit: ConfigEntry) -> str:
@@ -176,12 +186,24 @@ def _state(status: RunStatus) -> Text:
     if status.state is RunState.RUNNING:
         return Text("running", style=GOOD)
     if status.state is RunState.KILLED:
-        return Text("killed; `evokernel evolve` goes on", style=WARN)
+        when = "" if status.results else " before anything was judged"
+        return Text(f"killed{when}; `evokernel evolve` goes on", style=WARN)
+    if status.state is RunState.NEW:
+        return _not_begun(status)
     return Text(one_line(status.last_stop) or status.state.value)
 
 
+def _not_begun(status: RunStatus) -> Text:
+    """Return why a store has no session: its engine is at the admission, or was killed there, or it is a new fork."""
+    if is_locked(status.run.path):
+        return Text("starting: admission of the task, device and baselines", style=GOOD)
+    if status.run.forked_from:
+        return Text(f"not begun; `evokernel evolve CONFIG --store {status.run.path}` begins it")
+    return Text("killed before anything was judged; the same `evokernel evolve` command goes on", style=WARN)
+
+
 def _improvements(status: RunStatus) -> WordTable:
-    made = table("last improvements", "speed-up", "at least", "operator", "why", right=(1, 2), drop=(2,))
+    made = table("last improvements\nin the search", "speed-up", "at least", "operator", "why", right=(1, 2), drop=(2,))
     usual = status.mode.value if status.mode else ""
     for improvement in reversed(status.improvements):
         made.add_row(
@@ -277,7 +299,7 @@ def _share(value: float | None) -> str:
 
 def _islands(status: RunStatus) -> WordTable:
     heads = ("niches", "structures", "likeness", "spread") if status.diversity else ()
-    made = table("island", "judged", "right", "best found there", *heads, right=(1, 2, 3, 4, 5, 6, 7)[: 3 + len(heads)])
+    made = table("island", "judged", "right", "best in search", *heads, right=(1, 2, 3, 4, 5, 6, 7)[: 3 + len(heads)])
     usual = status.mode.value if status.mode else ""
     for row in status.islands:
         share = f"{row.correct / row.results:.0%}" if row.results else "-"

@@ -83,7 +83,10 @@ class WatchFrame:
 
     def show(self, look: StoreLook) -> None:
         """Hand on what is new, and draw."""
-        self.last = look  # before it is shown: a signal in between ends with the same last words
+        first, self.last = self.last is None, look  # before it is shown: a signal ends with the same last words
+        self._view.follow(look.snapshot)
+        if first:  # its first line has the time of the run
+            self._view.__enter__()
         for seen in look.seen:
             self._view.hear(_result(seen, look))
         for note in look.notes:
@@ -91,11 +94,11 @@ class WatchFrame:
         self._view.tick(look.snapshot)
 
     def __enter__(self) -> Self:
-        self._view.__enter__()
         return self
 
     def __exit__(self, *details: object) -> None:
-        self._view.__exit__(*details)
+        if self.last is not None:
+            self._view.__exit__(*details)
 
 
 class _Ended(Exception):

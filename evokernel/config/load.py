@@ -20,6 +20,15 @@ from evokernel.errors import ConfigError
 
 LookUp = Callable[[Mapping[str, Any], Path], Iterable[tuple[Location, str]]]
 """A function from a raw config and its folder to mistakes, each a place and a text."""
+UNITS_OF_HOURS = "; --budget takes a unit, too: hours=1.5h, hours=90min, hours=90m, hours=5400s"
+_EXPECTED = {
+    **dict.fromkeys(("tuple_type", "list_type"), "expected a list"),
+    **dict.fromkeys(("dict_type", "mapping_type", "model_type", "model_attributes_type"), "expected a mapping"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "expected a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "expected a number"),
+    **dict.fromkeys(("string_type",), "expected a text"),
+}
+"""Mistakes by pydantic's type, in the words of YAML."""
 RUNS = Path("runs")
 """Folder of stores."""
 
@@ -112,7 +121,13 @@ def parse_config(
         lines += [_explain(each, places) for each in found if each not in consequences]
     if lines:
         ordered = sorted(lines, key=places.order) if places else lines
-        raise ConfigError(f"{origin} cannot be used:\n  " + "\n  ".join(ordered))
+        outside = all(each.startswith("--set ") for each in lines)  # of the command line: the file may be fine
+        what = (
+            f"these settings of the command line cannot be used with {origin}"
+            if outside
+            else f"{origin} cannot be used"
+        )
+        raise ConfigError(f"{what}:\n  " + "\n  ".join(ordered))
     return config
 
 
@@ -153,7 +168,10 @@ def _has_inner(error: Any, found: Sequence[Any]) -> bool:
 
 def _where(location: Location, places: ConfigPlaces | None) -> str:
     name = ".".join(map(str, location)) or "config"
-    return f"{places.place(location)}: {name}" if places else name
+    place = places.place(location) if places else ""
+    if place.startswith("--set ") and place.count(".") == len(location) - 1:
+        return place  # which has the name of the setting, too
+    return f"{place}: {name}" if place else name
 
 
 def _explain(error: Any, places: ConfigPlaces | None) -> str:
@@ -169,8 +187,13 @@ def _explain(error: Any, places: ConfigPlaces | None) -> str:
             else nearest(last, _known_keys(error["loc"]))
         )
         return f"{where}: unknown key (given {error['input']!r}); {hint}"
+    text = _EXPECTED.get(error["type"], error["msg"].removeprefix("Value error, "))
+    if error["type"] == "too_short":
+        kind, least = "mapping" if isinstance(error["input"], Mapping) else "list", error["ctx"]["min_length"]
+        text = f"expected a {kind} of at least {least} item{'s' * (least != 1)}"
     given = "" if error["type"] in ("missing", "value_error") else f", given {error['input']!r}"
-    return f"{where}: {error['msg'].removeprefix('Value error, ')}{given}"
+    hours = error["type"] == "float_parsing" and error["loc"][-1:] == ("hours",)
+    return f"{where}: {text}{given}{UNITS_OF_HOURS if hours else ''}"
 
 
 _NESTED: Mapping[str, type[BaseModel]] = {

@@ -80,5 +80,5 @@ def syntax_problem(path: Path, error: yaml.YAMLError) -> str:
 
 def nearest(name: str, known: Sequence[str]) -> str:
     """Return `did you mean 'seed'?`, or the known names where none is near."""
-    near = get_close_matches(name, known, n=1)
+    near = get_close_matches(name, known, n=1) or [each for each in known if name and each.startswith(name)]
     return f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"

@@ -194,6 +194,7 @@ def kernel_row(each: JudgedKernel) -> Row:
         "speedup": _number(speedup.value if speedup else None),
         "speedup_low": _number(speedup.low if speedup else None),
         "speedup_high": _number(speedup.high if speedup else None),
+        "measured": each.judged.verdicts.kind.value if speedup else None,
         "gain": _number(each.gain),
         "predicted_gain": _number(proposal.predicted_speedup),
         **rewards(each),
@@ -362,6 +363,7 @@ def _answer_facts(each: JudgedKernel) -> Row:
         "speedup",
         "speedup_low",
         "speedup_high",
+        "measured",
         "gain",
     )
     row = kernel_row(each)

@@ -150,7 +150,14 @@ def test_a_wrong_budget_is_a_message(project: Path, call: Call) -> None:
     result = call("evolve", "c.yaml", "--budget", "evalutions=5")
     assert result.exit_code == 2
     assert "--budget: budget.evalutions: unknown key" in result.stderr
-    assert "--budget: budget.hours: Input should be" in call("evolve", "c.yaml", "--budget", "hours=one").stderr
+    for wrong, said in (
+        (
+            "hours=90sec",
+            "--budget: budget.hours: expected a number, given '90sec'; --budget takes a unit, too: hours=1.5h",
+        ),
+        ("eval=3", "--budget: budget.eval: unknown key (given 3); did you mean 'evaluations'?"),
+    ):
+        assert said in call("evolve", "c.yaml", "--budget", wrong).stderr
 
 
 def test_a_python_file_in_place_of_a_config_is_told(project: Path, call: Call) -> None:

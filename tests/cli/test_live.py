@@ -179,6 +179,21 @@ def test_plain_lines() -> None:
     assert "/min" not in last
 
 
+def test_a_followed_run_has_its_own_time_and_rate() -> None:
+    target, now = console(width=200), [1000.0]
+    taken = snapshot(remaining=0.9)
+    followed = replace(taken, state="running", progress=replace(taken.progress, seconds=47.0))
+    view = PlainView(target, title="gemm", clock=lambda: now[0])
+    view.follow(followed)
+    with view:
+        view.hear(JudgedLine(right=True, age_s=3.0, old=True))
+        view.tick(followed)
+    title, line = output(target).splitlines()
+    assert title.split() == ["47", "s", "gemm"]
+    assert line.strip().startswith("47 s")
+    assert ", 1.3/min, " in line
+
+
 def test_a_new_best_below_the_last_one_says_why() -> None:
     target = console(width=200)
     view = PlainView(target, title="t", clock=lambda: 0.0)

@@ -105,11 +105,34 @@ def test_status_of_a_store_without_results(project: Path, call: Call) -> None:
     assert json.loads(call("status", "--json").output)["best"] is None
 
 
+def test_status_of_a_search_that_was_killed_at_its_admission(project: Path, call: Call) -> None:
+    with Store.open(project / "killed.db", write=True):
+        assert "starting: admission of the task" in words(call("status", "killed.db").output)
+    for _ in range(2):  # there is nothing since a last look
+        text = words(call("status", "killed.db").output)
+        assert text.startswith("a run that has not begun state killed before anything was judged; the same `evokernel")
+        assert "next" not in text
+
+
 def test_show_by_prefix(ids: dict[str, str], call: Call) -> None:
     text = call("show", ids["wrong"][:6]).output
     assert "output differs by 3.5 at [0, 1]" in text
     assert "numerical" in text
     assert "// wrong" in text
+
+
+def test_a_number_that_may_be_meant_as_a_step_is_told(project: Path, call: Call) -> None:
+    with StoreBuilder(project / "runs" / "steps.db") as builder:
+        made = [builder.seed()] + [builder.add(f"// {number}\n", speedup=1.0) for number in range(9)]
+        born = {builder.store.candidate(name).born: name for name in made}
+    begins = {step: [name for name in made if name.startswith(str(step))] for step in born}
+    step, name = next((step, names[0]) for step, names in begins.items() if len(names) == 1 and names[0] != born[step])
+    shown = call("show", str(step))
+    assert shown.stderr == f"this is the candidate whose id begins with {step}; step {step} made {born[step]}\n"
+    assert f"candidate {name}" in shown.stdout
+    step = next(step for step, names in begins.items() if not names)
+    assert f"begins with {step}; step {step} made {born[step]}" in call("show", str(step)).stderr
+    assert call("show", name).stderr == ""
 
 
 def test_show_lists_the_fastest(ids: dict[str, str], call: Call) -> None:
@@ -142,6 +165,7 @@ def test_diff(ids: dict[str, str], call: Call) -> None:
     lines = call("diff", "seed", "best").output.splitlines()
     assert "-// seed" in lines
     assert "+// best" in lines
+    assert lines[1].endswith("  4.90x over the fastest baseline, final measurement, worker mode")
     assert "equal" in call("diff", "best", ids["best"]).output
 
 
@@ -150,6 +174,7 @@ def test_lineage_tells_gains_from_the_seed_on(ids: dict[str, str], call: Call) -
     positions = [text.rindex(ids[name][:8]) for name in ("seed", "tiled", "best")]
     assert positions == sorted(positions)
     assert "10.00x" in text
+    assert "measured in the search, worker mode" in words(text)
     assert ids["wrong"][:8] not in text
 
 
@@ -185,6 +210,13 @@ def test_fork(ids: dict[str, str], call: Call, project: Path) -> None:
     document = json.loads(call("best", "runs/next.db", "--json").output)
     assert document["candidate"] == ids["best"]
     assert call("fork", "runs/gemm.db", "best", "runs/next.db").exit_code == 2
+    run = json.loads(call("status", "runs/gemm.db", "--json").output)["run_id"]
+    call("status", "runs/next.db")
+    text = words(call("status", "runs/next.db").output)
+    assert text.startswith(f"fork of run {run}, not begun run ")
+    assert "took along 3 candidates (100% right), with what was measured" in text
+    assert "state not begun; `evokernel evolve CONFIG --store runs/next.db` begins it" in text
+    assert not {"judged", "sandbox", "since", "next"} & set(text.split(" best kernel ")[0].split())
 
 
 def test_several_stores_ask_for_a_name(ids: dict[str, str], call: Call, project: Path) -> None:
@@ -307,7 +339,7 @@ def test_show_and_lineage_tell_how_a_candidate_was_made(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "240")
     show, lineage = (words(call(command, asked).output) for command in ("show", "lineage"))
-    assert "gain 3.00x over its first parent predicted 2.00x gain" in show
+    assert "gain 3.00x over its first parent, in the search predicted 2.00x gain" in show
     assert "gain predicted operator" in lineage
     assert "3.00x 2.00x" in lineage
     for text in (show, lineage):

@@ -38,7 +38,7 @@ def test_the_first_look_has_nothing_to_compare_with_and_the_next_says_what_is_ne
     assert "since" not in call("status").output
     quiet = words(call("status").output)
     assert "0 s ago" in quiet
-    assert "best 1.00x, unchanged" in quiet
+    assert "best 1.00x in the search, unchanged" in quiet
     assert "judged 0 " in quiet
     built.add("// faster\n", speedup=1.5, operator="tune", usage=Usage("m", 200, 100, 0.25))
     built.add("// wrong\n", speedup=None, operator="mutate")
@@ -46,7 +46,7 @@ def test_the_first_look_has_nothing_to_compare_with_and_the_next_says_what_is_ne
     built.store.remarks.add(RemarkKind.FAULT, "a judge died")
     built.store.remarks.add(RemarkKind.MIGRATION, "two elites moved")
     text = words(call("status").output)
-    assert "best 1.00x -> 2.00x in 2 steps, the last by rewrite: tile: by 8" in text
+    assert "best 1.00x -> 2.00x in the search in 2 steps, the last by rewrite: tile: by 8" in text
     assert "judged 3 (67% right); 300 tokens, $0.25" in text
     assert "wrong 1 fault " in text
     assert "a judge died" in text

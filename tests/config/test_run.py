@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from evokernel.config.changes import edits_between
-from evokernel.config.load import load_config, parse_config
+from evokernel.config.load import UNITS_OF_HOURS, load_config, parse_config
 from evokernel.config.run import RunConfig, dump_config, flatten, language_of
 from evokernel.engine.assemble import make_topology
 from evokernel.engine.name_check import unknown_names
@@ -34,7 +34,7 @@ def test_every_shipped_config_is_valid_and_survives_a_round_trip(file: Path) -> 
         ("task:", "hours: 2\ntask:", ["plain.yaml:1:1: hours: unknown key", "did you mean 'budget.hours'?"]),
         ("evaluations: 5", "evaluatons: 5", ["budget.evaluatons: unknown key", "did you mean 'evaluations'?"]),
         ("evaluations: 5", "evaluations: -5", ["budget.evaluations", "greater than 0", "-5"]),
-        ("evaluations: 5", "evaluations: many", ["budget.evaluations", "integer", "many"]),
+        ("evaluations: 5", "evaluations: many", ["budget.evaluations", "whole number", "many"]),
         ("{evaluations: 5}", "{}", ["budget", "at least one of"]),
         ("task:", "notify: [{comand: [x]}]\ntask:", ["notify.0.comand: unknown key", "did you mean 'command'?"]),
         ("{tune: 1}", "{tune: -1}", ["islands.0.operators.tune", "greater than 0"]),
@@ -277,8 +277,24 @@ def test_all_mistakes_are_told_at_once_each_with_its_place(path: Path, island: s
     lines = str(caught.value).splitlines()[1:]
     line = path.read_text().splitlines().index("seeed: 3") + 1
     assert any(f"plain.yaml:{line}:1: seeed" in each and "did you mean 'seed'?" in each for each in lines)
-    assert any(f"--set islands.{island}.operators.tune: islands.0.operators.tune" in each for each in lines)
+    assert any(f"--set islands.{island}.operators.tune: Input should be greater than 0" in each for each in lines)
     assert len(lines) == 3
+
+
+def test_what_only_the_command_line_sets_wrong_is_no_fault_of_the_file(path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config(path, overrides=["evaluation.final_processes=x", "budget={hours: 90min}", "threads=[1]"])
+    first, *lines = str(caught.value).splitlines()
+    assert first == f"these settings of the command line cannot be used with {path}:"
+    assert sorted(lines) == [
+        f"  --set budget: budget.hours: expected a number, given '90min'{UNITS_OF_HOURS}",
+        "  --set evaluation.final_processes: expected a whole number, given 'x'",
+        "  --set threads: expected a whole number, given [1]",
+    ]
+    with pytest.raises(
+        ConfigError, match=r"plain.yaml cannot be used:\n.*islands: expected a list of at least 1 item,"
+    ):
+        parse_config({"task": "gemm", "budget": {"evaluations": 1}, "islands": []}, "plain.yaml")
 
 
 def test_names_that_name_nothing_are_told_at_once_before_anything_starts(path: Path) -> None:

@@ -82,7 +82,7 @@ def test_status_shows_champions_the_front_and_the_diversity_of_each_island(tmp_p
     for name, population in search.state.archipelago.populations.items():
         assert status.diversity[name] == diversity_of(population)
     printed = CliRunner().invoke(main, ["status", str(tmp_path / "toy.db")], env={"COLUMNS": "160"})
-    assert "on the Pareto front, hypervolume" in printed.output
+    assert "as measured in the search: " in printed.output
     assert "likeness" in printed.output
 
 

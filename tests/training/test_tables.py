@@ -49,6 +49,7 @@ def test_every_table_that_has_rows_is_a_folder_with_a_card(store: Store, ids: di
     assert (wrong["status"], wrong["reward_execution"], wrong["reward_speed"]) == ("compile_error", 0.0, 0.0)
     assert (finer["parent"], finer["reward_execution"]) == (ids["fast"], 1.0)
     assert finer["speedup_low"] == finer["reward_speed"] > 2.5
+    assert (wrong["measured"], finer["measured"]) == (None, "search")
     assert "+// finer" in finer["diff"].splitlines()
     assert ids["ours"] not in kernels, "a fault of the evaluator teaches nothing"
 
@@ -207,7 +208,10 @@ def test_datasets_and_pandas_read_every_table(store: Store, tmp_path: Path) -> N
 def test_a_way_is_scored_by_the_search_alone(path: Path, ids: dict[str, str], tmp_path: Path) -> None:
     remeasure(path, ids["seed"], 9.0)
     with Store.open(path, write=False) as store:
-        ways = write(tmp_path / "data", store)["trajectories"]
+        tables = write(tmp_path / "data", store)
+    seed = next(row for row in tables["kernels"] if row["candidate"] == ids["seed"])
+    assert (seed["measured"], seed["speedup"]) == ("final", pytest.approx(9.0))
+    ways = tables["trajectories"]
     first = ways[0]["steps"][0]
     assert first["candidate"] == ids["seed"]
     assert first["speedup"] == pytest.approx(9.0)

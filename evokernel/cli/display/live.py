@@ -50,6 +50,14 @@ class SessionInfo:
     """Rates over the last minute."""
     note: Notice = field(default_factory=lambda: Notice(""))
     """The newest message; empty before the first."""
+    ran_s: float | None = None
+    """Time that all sessions of a followed store have lasted, in s; None in the searching process."""
+
+    def follow(self, snapshot: Snapshot) -> None:
+        """Take the time of a followed run, which began before anybody watched."""
+        if snapshot.state:
+            self.ran_s = snapshot.progress.seconds
+            self.began = min(self.began, self.clock() - self.ran_s)
 
     def take(self, result: JudgedLine) -> None:
         """Fold in one result."""
@@ -57,9 +65,9 @@ class SessionInfo:
         self.began = min(self.began, at)
         self.pace.result(at, valid=result.right)
 
-    def elapsed_s(self, snapshot: Snapshot) -> float:
+    def elapsed_s(self) -> float:
         """Return how long the session has lasted, in s; for a followed store, all its sessions."""
-        return snapshot.progress.seconds if snapshot.state else self.clock() - self.began
+        return self.clock() - self.began if self.ran_s is None else self.ran_s
 
     def left_s(self, snapshot: Snapshot) -> float | None:
         """Return how long the budget will last, in s; None where that is unknown, or nothing is searched."""
@@ -81,6 +89,10 @@ class LiveView:
         self._screen = Screen(console)
         self.gone = False
 
+    def follow(self, snapshot: Snapshot) -> None:
+        """Take the time of a followed run, before what happened in it is heard."""
+        self._session.follow(snapshot)
+
     def hear(self, event: Event | JudgedLine) -> None:
         """Take note of one event; warnings stay on the terminal above the panel."""
         if isinstance(event, ResultCommitted):
@@ -101,7 +113,7 @@ class LiveView:
         state = PanelState(
             title=f"{snapshot.task}, {self._title}" if snapshot.task else self._title,
             snapshot=snapshot,
-            elapsed_s=session.elapsed_s(snapshot),
+            elapsed_s=session.elapsed_s(),
             left_s=session.left_s(snapshot),
             rate=session.rate(),
             valid_share=session.pace.valid_share(),
@@ -134,10 +146,14 @@ class PlainView:
         self._console = console
         self._title = title
         self._session = SessionInfo(clock, clock())
-        self._began = self._last_progress = clock()
+        self._last_progress = clock()
         self._shown: Snapshot | None = None
         self._led: LeaderChange | None = None
         self.gone = False
+
+    def follow(self, snapshot: Snapshot) -> None:
+        """Take the time of a followed run, before what happened in it is heard."""
+        self._session.follow(snapshot)
 
     def hear(self, event: Event | JudgedLine) -> None:
         """Print an improvement or a note."""
@@ -205,7 +221,7 @@ class PlainView:
 
     def _line(self, text: str, *, style: str = "") -> None:
         if not self.gone:
-            line = f"{duration(self._session.clock() - self._began):>12}  {one_line(text)}"
+            line = f"{duration(self._session.elapsed_s()):>12}  {one_line(text)}"
             try:
                 self._console.print(line, style=style, soft_wrap=True)
             except OSError:

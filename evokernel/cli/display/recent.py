@@ -46,10 +46,11 @@ def _best(recent: RecentEvents) -> str:
     if now is None:
         return "no right kernel yet"
     if before is None or before.candidate == now.candidate:
-        return times(now.speedup) + (", unchanged" if before else f", by {one_line(now.operator, width=24)}")
+        how = "unchanged" if before else f"by {one_line(now.operator, width=24)}"
+        return f"{times(now.speedup)} in the search, {how}"
     by = f"by {one_line(now.operator, width=24)}: {one_line(now.rationale, width=120)}"
     steps = f" in {len(recent.changes)} steps, the last" if len(recent.changes) > 1 else ""
-    return f"{times(before.speedup)} -> {times(now.speedup)}{steps} {by}"
+    return f"{times(before.speedup)} -> {times(now.speedup)} in the search{steps} {by}"
 
 
 def _troubles(recent: RecentEvents) -> str:

@@ -270,6 +270,11 @@ def insight_line(seq: int, insight: Insight) -> str:
     return f"{insight.kind.value} {seq}: {one_line(insight.title, width=120)}{expected}"
 
 
+def measured_how(kind: MeasurementKind) -> str:
+    """Return the source of a number in words."""
+    return "final measurement" if kind is MeasurementKind.FINAL else "in the search"
+
+
 def speedup_or_dash(value: float | None) -> str:
     """Return a speed-up, or a dash where there is none."""
     return "-" if value is None else times(value)

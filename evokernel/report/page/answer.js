@@ -1,9 +1,9 @@
 // The answer first: how fast, is that true, under what conditions, at what cost.
 function verdict() {
   const { speedup } = best;
-  if (speedup.low > 1) return ["faster", "is faster than the fastest baseline on each workload, taken together."];
-  if (speedup.high < 1) return ["slower", "is still slower than the fastest baseline on each workload, taken together."];
-  return ["even", "is neither clearly faster nor slower than the fastest baseline on each workload, taken together."];
+  if (speedup.low > 1) return ["faster", "is faster than the fastest baselines over all workloads together."];
+  if (speedup.high < 1) return ["slower", "is still slower than the fastest baselines over all workloads together."];
+  return ["even", "is neither clearly faster nor slower than the fastest baselines over all workloads together."];
 }
 
 const HOLDOUT = {
@@ -107,7 +107,7 @@ function drawAnswer() {
   const [mark, said] = HOLDOUT[best.holdout];
   const measured = best.kind === "final" ? badge("final measurement: anew, in fresh processes", "good") : badge("search numbers: they selected it and flatter it", "warn");
   const hero = el("div", { class: `hero ${kind}` },
-    el("div", { class: "big" }, el("strong", { text: times(best.speedup.value) }), el("span", { text: `${kindName(best.kind).toLowerCase()}: the speed of the fastest baseline` }), el("span", { text: `95 % interval ${between(best.speedup)}` })),
+    el("div", { class: "big" }, el("strong", { text: times(best.speedup.value) }), el("span", { text: `times the speed of the fastest baseline, ${best.kind === "final" ? "final measurement" : "in the search"}` }), el("span", { text: `95 % interval ${between(best.speedup)}` })),
     el("div", { class: "said" }, el("p", { class: "sentence" }, "Kernel ", candidateLink(best.candidate, best.candidate), ` ${sentence}`),
       best.contender ? el("p", { class: "note", text: `${best.contender} ${best.contender_leads ? "leads the search with" : "looks faster in the search:"} ${times(best.contender_speedup.value)} (${between(best.contender_speedup)}), and was not measured anew yet.` }) : "",
       el("p", null, badge(said, mark), measured, badge(`${best.mode} mode`), best.nondeterministic ? badge("nondeterministic: bits differ from run to run", "warn") : ""),

@@ -120,7 +120,7 @@ function drawCurves() {
     "Numbers of the search: they select, and flatter. What is known now of each candidate, at the time it came: one that was found wrong later is left out. The lead goes by the low end of the interval, whose span is shaded; ticks on the axis are migrations and resets of islands.",
     el("div", { class: "controls" },
       axisChoice(curves.by, (value) => { Object.assign(curves, { by: value, view: [[0, 100]] }); drawChart("curves"); }),
-      choice("scale", [["even", "even"], ["log", "logarithmic"]], curves.logarithmic ? "log" : "even", (value) => { curves.logarithmic = value === "log"; drawChart("curves"); }),
+      choice("scale", [["even", "linear"], ["log", "logarithmic"]], curves.logarithmic ? "log" : "even", (value) => { curves.logarithmic = value === "log"; drawChart("curves"); }),
       chartFiles("curves", curveRows)),
     place,
     el("p", { class: "note", text: ceiling ? `The floor, the least time the device could need, would be ${times(ceiling)}; where it is far above everything, the logarithmic scale shows it.` : "The floor of this device is not known for every workload, so there is no ceiling to draw." }));
