@@ -59,8 +59,12 @@ class FinalMeasurements:
         self._verdicts.keep(evaluation)
         if evaluation.ok:
             speedup = combined_speedup(evaluation.timings)
-            how = " on held-out workloads, but is slower than its baseline" if speedup.high < 1 else ""
-            said = f"{elite.candidate.id} holds{how}: {speedup.value:.3f}x its baseline ({evaluation.key.mode} mode)"
+            if speedup.low >= 1:
+                how = "holds"
+            else:
+                slower = "slower than" if speedup.high < 1 else "neither clearly faster nor slower than"
+                how = f"holds on held-out workloads, but is {slower} its baseline"
+            said = f"{elite.candidate.id} {how}: {speedup.value:.3f}x its baseline ({evaluation.key.mode} mode)"
             self._notify(Notice(said))
         else:
             name, text = elite.candidate.id, f"{elite.candidate.id} does not hold: {evaluation.status}"

@@ -9,7 +9,15 @@ from evokernel.errors import StoreError
 from evokernel.records.candidate import SEED, Candidate
 from evokernel.records.evaluation import Evaluation
 from evokernel.records.timing import Speedup, combined_speedup, floor_share
-from evokernel.report.verdicts import Holdout, MeasurementKind, ProgramVerdicts, nowhere_above, over_baselines, quotient
+from evokernel.report.verdicts import (
+    Holdout,
+    MeasurementKind,
+    ProgramVerdicts,
+    nowhere_above,
+    over_baselines,
+    over_torch,
+    quotient,
+)
 
 BEST = "best"
 
@@ -65,6 +73,11 @@ class BestKernel:
     def nowhere_faster(self) -> bool:
         """True where it is slower than torch on every workload, so that an export would refuse it."""
         return nowhere_above(self.evaluation, 1.0)
+
+    @property
+    def nowhere_clearly_faster(self) -> bool:
+        """True where no interval over torch begins at 1 on any workload, so that an export may refuse it."""
+        return all(over_torch(self.evaluation, timing).low < 1.0 for timing in self.evaluation.timings)
 
     @property
     def is_seed(self) -> bool:

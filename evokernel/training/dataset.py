@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
@@ -66,8 +66,8 @@ def write_dataset(  # noqa: PLR0913 - each is a choice of its caller, or what on
         difficulties: least and greatest difficulty of a run that is taken, 0 to 1; None takes all.
 
     Raises:
-        StoreError: the folder holds other files, two stores are of one run, no run is of a test task, there is no row,
-            or pyarrow is missing.
+        StoreError: the folder holds other files or cannot be written to, two stores are of one run, no run is of a test
+            task, there is no row, or pyarrow is missing.
     """
     _check(folder, stores)
     taken = _taken(stores, difficulties)
@@ -200,6 +200,14 @@ def _publish(folder: Path, files: dict[str, bytes], facts: dict[str, Any], choic
     told = any(name.endswith(".jsonl") and "/" not in name for name in files)
     replies = {SCHEMA: schema_text().encode()} if told else {}
     contents = {**files, **replies, MANIFEST: (json.dumps(manifest, indent=2) + "\n").encode()}
+    try:
+        _put(contents, folder)
+    except OSError as error:
+        raise StoreError(f"cannot write to {folder}: {error.strerror}; name another folder") from None
+
+
+def _put(contents: Mapping[str, bytes], folder: Path) -> None:
+    """Write all files beside the folder first, so that an earlier dataset stays whole until they are there."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:

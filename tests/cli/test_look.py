@@ -53,6 +53,17 @@ def test_what_leads_the_search_since_a_slow_final_measurement_is_named(project: 
     assert "`evokernel export --store " in words(call("status", "--since", "1h").output)
 
 
+def test_it_is_said_where_an_export_may_refuse_what_is_neither_faster_nor_slower(project: Path, call: Call) -> None:
+    with StoreBuilder(project / "runs" / "even.db") as builder:
+        builder.seed()
+        even = builder.add("// even\n", speedup=1.2)
+        builder.final(even, speedup=0.5)  # twice as fast on one workload, and half as fast on the other
+    for command in ("best", "status"):
+        text = words(call(command).output)
+        assert f"{even} is clearly faster than torch on no workload: an export measures it anew" in text
+        assert "slower than torch" not in text
+
+
 def test_the_end_of_a_search_advises_an_export_only_where_one_would_do(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

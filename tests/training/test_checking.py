@@ -153,6 +153,9 @@ def test_refusals(path: Path, ids: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "mine" / "thesis.tex").touch()
     with pytest.raises(StoreError, match="holds other files"):
         write(tmp_path / "mine", path)
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match=r"cannot write to .*; name another folder"):
+        write(tmp_path / "file" / "data", path)
     fill_store(tmp_path / "rules.db")
     with pytest.raises(StoreError, match="there is nothing to learn from"):
         write(tmp_path / "data", tmp_path / "rules.db")

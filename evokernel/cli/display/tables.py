@@ -218,6 +218,11 @@ def remarks(best: BestKernel, run: RunFacts) -> list[Text]:
         found.append(
             Text(f"{best.candidate.id} is slower than torch on every workload: an export refuses it", style=BAD)
         )
+    elif best.nowhere_clearly_faster:
+        said = (
+            "is clearly faster than torch on no workload: an export measures it anew, and refuses it if it is not then"
+        )
+        found.append(Text(f"{best.candidate.id} {said}", style=WARN))
     return found
 
 

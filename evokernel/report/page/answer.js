@@ -86,7 +86,8 @@ function next() {
   const target = data.target, lines = [];
   if (!best) lines.push([`evokernel status ${target}`, "see what the search is doing"]);
   else {
-    const judged = best.contender_leads ? `judge ${short(best.contender)} anew, and take it home if it holds` : best.holdout === "passed" ? "take the kernel home, judged anew once more" : "judge it anew on held-out inputs, and take it home if it holds";
+    const judged = best.contender_leads ? `judge ${short(best.contender)} anew, and take it home if it holds` : best.holdout !== "passed" ? "judge it anew on held-out inputs, and take it home if it holds"
+      : best.speedup.low > 1 ? "take the kernel home, judged anew once more" : "judge it anew, and take it home if it is clearly faster than torch at some size";
     if (best.holdout !== "failed" && (best.contender_leads || !best.nowhere_faster)) lines.push([`evokernel export ${target}`, judged]);
     lines.push([`evokernel show best -s ${target}`, "its source and every evaluation"]);
     lines.push([`evokernel lineage -s ${target}`, "this story in the terminal"]);
