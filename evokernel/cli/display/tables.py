@@ -219,9 +219,7 @@ def remarks(best: BestKernel, run: RunFacts) -> list[Text]:
             Text(f"{best.candidate.id} is slower than torch on every workload: an export refuses it", style=BAD)
         )
     elif best.nowhere_clearly_faster:
-        said = (
-            "is clearly faster than torch on no workload: an export measures it anew, and refuses it if it is not then"
-        )
+        said = "is clearly faster than torch on no workload: an export measures it anew, and may refuse it"
         found.append(Text(f"{best.candidate.id} {said}", style=WARN))
     return found
 

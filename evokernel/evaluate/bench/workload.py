@@ -117,9 +117,8 @@ class BoundWorkload:
         if self._contents:
             return (PATCHWORK,)
         own = (self.workload.distribution,) if self.kind in TIMED else ()
-        others = (
-            each for each in self.task.distributions if own or each != PATCHWORK_FEW
-        )  # small shapes have few rows
+        # few rows stand out only among many, which hidden shapes seldom have
+        others = (each for each in self.task.distributions if own or each != PATCHWORK_FEW)
         return tuple(dict.fromkeys((*own, *others)))
 
     @property

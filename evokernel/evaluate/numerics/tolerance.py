@@ -300,8 +300,8 @@ def _measure(output: ExpectedOutput, moved: Sequence[Sequence[Array]]) -> _Measu
     peak = (error / (size + scale)).nan_to_num(0.0).max()
     facts = scale, _root_mean(_squares(error), count), error.max(), peak, sensitivity, largest
     # one transfer from the device for all of them
-    rms_r, native_rms, worst, most, shift_rms, change, finite = torch.stack([*facts, usable.all().double()]).tolist()
-    return _Measured(rms_r, native_rms, worst, most, shift_rms, change, bool(finite))
+    rms_r, native_rms, worst, most, rms_d, most_d, finite = torch.stack([*facts, usable.all().double()]).tolist()
+    return _Measured(rms_r, native_rms, worst, most, rms_d, most_d, bool(finite))
 
 
 def _squares(values: Array) -> Array:

@@ -33,7 +33,7 @@ TASK = Task(
 
 
 def one_by_one(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    """Return a product whose terms are added up one by one, in fp32, by one column of columns after the other."""
+    """Return a product whose terms are added up one by one, in fp32."""
     product = torch.zeros(x.shape[0], w.shape[1])
     for k in range(x.shape[1]):
         product += x[:, k, None] * w[k]
