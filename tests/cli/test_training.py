@@ -53,7 +53,7 @@ def test_a_folder_that_cannot_be_made_is_a_message(project: Path, asked: dict[st
     (project / "file").write_text("in the way")
     refused = call("export", "--training", "file/data", "runs/asked.db")
     assert refused.exit_code == 2
-    assert "Error: cannot use file: File exists" in refused.stderr
+    assert "Error: cannot write to file/data: File exists; name another folder" in refused.stderr
 
 
 def test_the_prompt_for_a_child_of_a_rule_is_that_of_an_operator_at_that_moment(project: Path, call: Call) -> None:
