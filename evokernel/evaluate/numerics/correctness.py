@@ -81,7 +81,9 @@ def judge_timed(
         if not _alike(output, array.reshape(-1), answer.reshape(-1)):
             high = widen(answer)
             limits = output.limits.for_timed(rms(high[high.isfinite()].double()))
-            against = replace(output, high=high, native=answer, limits=limits, others=(), ranking=None)
+            against = replace(
+                output, high=high, native=answer, limits=limits, others=(), ranking=None, ends=lambda: None
+            )
             finding = _judge(against, array, poison=poison, place=f"in a timed call on {where}", hidden=hidden)
             if finding is not None:
                 return finding
@@ -180,14 +182,18 @@ def _alike(output: ExpectedOutput, actual: Array, native: Array) -> Array:
     As `_plainly_right`; an array of one dimension counts as one row.
     """
     actual, native = torch.atleast_2d(actual), torch.atleast_2d(native)
-    if output.edge_share:  # twice the share of what honest arithmetic may round or compare otherwise
-        return differ(actual, native).sum(dim=1) <= math.ceil(2 * output.edge_share * actual.shape[1])
+    edges = math.ceil(2 * output.edge_share * actual.shape[1])  # of what honest arithmetic may give otherwise
+    if edges and not is_float(output.tensor.dtype):
+        return differ(actual, native).sum(dim=1) <= edges
     if output.exact or not is_float(output.tensor.dtype):
         return ~differ(actual, native).any(dim=1)
     native = native.to(torch.float64 if native.dtype == torch.float64 else torch.float32)
-    error = (actual.to(native.dtype) - native).abs_()
+    limits, error = timed_limits(output), (actual.to(native.dtype) - native).abs_()
+    if edges:
+        jumped = error > native.abs() * limits.peak + limits.floor  # no NaN is one
+        error[jumped & (jumped.sum(dim=1, keepdim=True) <= edges)] = 0.0
     rms_error = _row_rms(error)
-    worst = error.sub_(native.abs().mul_(timed_limits(output).peak)).amax(dim=1)  # NaN where there is one
+    worst = error.sub_(native.abs().mul_(limits.peak)).amax(dim=1)  # NaN where there is one
     return rows_right(output, error=rms_error, due=_row_rms(native), worst=worst)
 
 
@@ -225,13 +231,30 @@ def _judge(output: ExpectedOutput, actual: Array, *, poison: int | None, place: 
         if actual.dtype == torch.bool and (bits(actual) > 1).any():
             subject += ", which holds bytes other than 0 and 1"
         return _unequal(wrong, subject, hidden=hidden)
+    finding = _judge_floats(output, actual, subject=subject, hidden=hidden)
+    if finding is None or output.exact or (ends := output.ends()) is None:
+        return finding
+    least, most = ends
+    values = widen(actual)
+    high = torch.where(values.isnan() | least.isnan() | most.isnan(), output.high, values.clamp(least, most))
+    native = torch.where(high == output.high, output.native, store(high, output.tensor.dtype))
+    missed = int(_MISSED_EDGES * (most - least > output.allowed).sum())
+    return _judge_floats(
+        replace(output, high=high, native=native), actual, subject=subject, hidden=hidden, missed=missed
+    )
+
+
+def _judge_floats(
+    output: ExpectedOutput, actual: Array, *, subject: str, hidden: bool, missed: int = 0
+) -> Mismatch | None:
+    """Judge floats, of which so many may have jumped at edges that no run has told."""
     values, rounded, native = map(widen, (actual, store(output.high, output.tensor.dtype), output.native))
     strange = _misplaced(values, rounded, native) & ~_near_overflow(output, values)
     if strange.any():
         return _nonfinite(values, strange, subject, hidden=hidden)
     if output.exact:
         return _unequal(values != rounded, f"{subject}, where 0/1 inputs must give exact results", hidden=hidden)
-    return _judge_errors(output, values, rounded, subject=subject, hidden=hidden)
+    return _judge_errors(output, values, rounded, subject=subject, hidden=hidden, missed=missed)
 
 
 def _is_no_chance(unwritten: Array, actual: Array, native: Array) -> bool:
@@ -241,12 +264,17 @@ def _is_no_chance(unwritten: Array, actual: Array, native: Array) -> bool:
     return bool(unwritten.any()) and bool(2 * unwritten.sum() > (bits(actual) != bits(native)).sum())
 
 
-def _judge_errors(output: ExpectedOutput, values: Array, due: Array, *, subject: str, hidden: bool) -> Mismatch | None:
+def _judge_errors(
+    output: ExpectedOutput, values: Array, due: Array, *, subject: str, hidden: bool, missed: int
+) -> Mismatch | None:
     usable = values.isfinite() & due.isfinite()
     limits = output.limits
     error = torch.where(usable, (values - output.high).abs(), 0.0)
-    allowed = torch.where(usable, limits.peak * output.high.abs() + limits.floor, math.inf)
-    much, bad = rms(error), ~(error <= allowed)  # written so that NaN is bad
+    allowed = torch.where(usable, output.allowed, math.inf)
+    bad = ~(error <= allowed)  # written so that NaN is bad
+    if bad.sum() <= missed:
+        error, bad = torch.where(bad, 0.0, error), torch.zeros_like(bad)
+    much = rms(error)
     if much <= limits.rms and not bad.any():
         return None
     worst = float((error / allowed).nan_to_num(0.0, posinf=math.inf).max()) if bad.any() else 0.0
@@ -292,7 +320,7 @@ def _near_overflow(output: ExpectedOutput, values: Array) -> Array:
     """Mark where the tolerance holds an infinity and finite numbers: sums of another order may round to either."""
     largest = torch.finfo(output.native.dtype).max
     error = (values.clamp(-largest, largest) - output.high).abs()
-    return output.high.isfinite() & (error <= output.limits.peak * output.high.abs() + output.limits.floor)
+    return output.high.isfinite() & (error <= output.allowed)
 
 
 def _kind(values: Array) -> Array:

@@ -1,5 +1,8 @@
 """Operations of torch under observation: a base of what looks at each one, or changes its result."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
@@ -10,3 +13,10 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]  # torch does not type
     def _should_skip_dynamo(cls) -> bool:
         """Tell torch so: otherwise it imports its compiler, for seconds."""
         return False
+
+
+def arguments_of(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all arguments of an operation by name, with defaults."""
+    arguments = func._schema.arguments
+    given = {each.name: each.default_value for each in arguments} | dict(kwargs)
+    return given | dict(zip((each.name for each in arguments), args, strict=False))

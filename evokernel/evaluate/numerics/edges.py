@@ -8,16 +8,18 @@ a row move in all four ways. Where a quotient ties exactly, its divisor and itse
 drawn at random, one tie of ten did so in no run of eight, and tensors of few bits have thousands of ties.
 """
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from evokernel.evaluate.numerics.arrays import Array
+from evokernel.evaluate.numerics.decisions import Decision, DecisionLog, decision_of, same_decisions
 from evokernel.evaluate.numerics.dispatch import EagerMode
 from evokernel.evaluate.numerics.rankings import RankedNumbers, ranked_numbers
-from evokernel.evaluate.numerics.references import high_answer
+from evokernel.evaluate.numerics.references import high_answer, native_answer
 from evokernel.task import Task, Workload
 
 _DIRECTIONS = (1, 1, -1, 1, 1, 1, -1, -1, -1, 1, -1)
@@ -32,23 +34,94 @@ class MovedRun:
     """Its results."""
     ranked: tuple[RankedNumbers, ...]
     """What its operations ranked, in their order."""
+    decisions: tuple[Decision, ...]
+    """What they decided, in their order."""
 
 
 def edge_answers(
-    task: Task, workload: Workload, inputs: Mapping[str, Array], *, unit: float, dtype: torch.dtype = torch.float32
+    task: Task,
+    workload: Workload,
+    inputs: Mapping[str, Array],
+    *,
+    unit: float,
+    dtype: torch.dtype = torch.float32,
+    decisions: Sequence[Decision] = (),
 ) -> Iterator[MovedRun]:
     """Yield runs of the reference whose results, where `dtype` does not hold them, move by a part `unit`.
 
+    They decide for themselves, or as another run did.
     Where every result is exact there is at most one, and only if it ranks: numbers may tie there, too.
     """
     device = next(iter(inputs.values())).device
     for run in range(_RUNS):
         with _Moved(unit, run, torch.Generator(device), dtype) as moved:
-            answer = high_answer(task, workload, inputs)
+            answer = decided_answer(task, workload, inputs, decisions)
         if not moved.nothing or moved.ranked:
-            yield MovedRun(answer, tuple(moved.ranked))
+            yield MovedRun(answer, tuple(moved.ranked), tuple(moved.decisions))
         if moved.nothing:
             return
+
+
+def noted_answer(
+    answer: Callable[[Task, Workload, Mapping[str, Array]], tuple[Array, ...]],
+    task: Task,
+    workload: Workload,
+    inputs: Mapping[str, Array],
+) -> tuple[tuple[Array, ...], list[Decision]]:
+    """Return `high_answer` or `native_answer`, and the decisions in it."""
+    log = DecisionLog()
+    with log:
+        return answer(task, workload, inputs), log.decisions
+
+
+def decided_answer(
+    task: Task, workload: Workload, inputs: Mapping[str, Array], decisions: Sequence[Decision]
+) -> tuple[Array, ...]:
+    """Return the fp64 answer under the decisions of another run, if there are any and they fit."""
+    if decisions:
+        with DecisionLog(decisions) as log:
+            answer = high_answer(task, workload, inputs)
+        if log.fits:
+            return answer
+    return high_answer(task, workload, inputs)
+
+
+class OtherDecisions:
+    """Answers of a reference that decides otherwise at edges; computed when first asked for, since few ask."""
+
+    def __init__(self, task: Task, workload: Workload, inputs: Mapping[str, Array], *, unit: float | None) -> None:
+        """Keep the inputs, and the part by which inexact results move; with None nothing jumps."""
+        self._given = task, workload, inputs
+        self._unit = unit
+        self._ends: list[tuple[Array, Array]] | None = None
+
+    def ends(self, place: int) -> tuple[Array, Array] | None:
+        """Return the least and the largest numbers that each element of a result may be; None where nothing jumps.
+
+        All between is right, since a result may add up many decisions.
+        """
+        if self._ends is None:
+            self._ends = self._computed()
+        return self._ends[place] if self._ends else None
+
+    def _computed(self) -> list[tuple[Array, Array]]:
+        """Return the ends of each result, or nothing; nothing but decisions differs in them."""
+        if self._unit is None:
+            return []
+        answer, own = noted_answer(high_answer, *self._given)
+        if not own:
+            return []
+        ends: list[tuple[Array, Array]] = [(each, each) for each in answer]
+        moved = (run.decisions for run in edge_answers(*self._given, unit=self._unit))
+        for decisions in itertools.chain([noted_answer(native_answer, *self._given)[1]], moved):
+            if same_decisions(decisions, own):
+                continue
+            answer = decided_answer(*self._given, decisions)
+            ends = [
+                (torch.fmin(least, each), torch.fmax(most, each))
+                for (least, most), each in zip(ends, answer, strict=True)
+            ]
+        return ends
 
 
 class _Moved(EagerMode):
@@ -61,6 +134,7 @@ class _Moved(EagerMode):
         self.nothing = True
         """Every result was exact."""
         self.ranked: list[RankedNumbers] = []
+        self.decisions: list[Decision] = []
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
@@ -68,6 +142,8 @@ class _Moved(EagerMode):
         made = func(*args, **dict(kwargs or {}))
         if (ranked := ranked_numbers(func, args, kwargs or {}, made)) is not None:
             self.ranked.append(ranked)
+        if (decision := decision_of(func, args, kwargs or {}, made)) is not None:
+            self.decisions.append(decision)
         if isinstance(made, tuple):
             return tuple(self._moved(each) for each in made)
         return self._moved(made)

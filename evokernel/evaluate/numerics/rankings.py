@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from evokernel.evaluate.numerics.arrays import Array
+from evokernel.evaluate.numerics.dispatch import arguments_of
 
 _SLACK = 2.0
 """A few runs tell less than the largest move."""
@@ -71,9 +72,7 @@ def ranked_numbers(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], 
     numbers = args[0]
     if positions.dtype != torch.int64 or numbers.dtype != torch.float64:
         return None
-    arguments = func._schema.arguments
-    given = {each.name: each.default_value for each in arguments} | dict(kwargs)
-    given |= dict(zip((each.name for each in arguments), args, strict=False))
+    given = arguments_of(func, args, kwargs)
     dim, ordered = given.get("dim"), func.overloadpacket in _FIRST_DUE or bool(given.get("stable"))
     if dim is None:
         return RankedNumbers(numbers.reshape(-1).clone(), positions.reshape(1), 0, ordered)

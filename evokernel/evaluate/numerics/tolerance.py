@@ -8,19 +8,22 @@ out there.
 d is the change of r when the inputs move by one rounding. Where terms cancel (a mean of 100, a sum near 0) a single
 native run may be right by luck, and the rounding of any honest kernel is of the size of d (backward error analysis,
 Higham, Accuracy and Stability of Numerical Algorithms, ch. 1). Where much cancels, anywhere, d is also the change when
-every inexact result on the way to r moves by one rounding, if that is larger. Absolute tolerances are not used: they
-accept bfloat16 in a float32 softmax.
+every inexact result on the way to r moves by one rounding, if that is larger. In all this comparisons, roundings and
+rankings fall alike: a jump is no rounding, and what may jump at an edge has `ExpectedOutput.ends`. Absolute
+tolerances are not used: they accept bfloat16 in a float32 softmax.
 """
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 
 from evokernel.evaluate.numerics.arrays import Array, differ, is_float, torch_dtype, widen
-from evokernel.evaluate.numerics.edges import MovedRun, edge_answers
+from evokernel.evaluate.numerics.decisions import Decision, same_decisions
+from evokernel.evaluate.numerics.edges import MovedRun, OtherDecisions, decided_answer, edge_answers, noted_answer
 from evokernel.evaluate.numerics.inputs import result_tensors
 from evokernel.evaluate.numerics.rankings import Ranking, RankingFinder
 from evokernel.evaluate.numerics.references import high_answer, native_answer
@@ -82,6 +85,10 @@ class ErrorBounds:
 _NOTHING = ErrorBounds(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
+def _nothing() -> None:
+    """Say that nothing jumps."""
+
+
 @dataclass(frozen=True, slots=True)
 class ExpectedOutput:
     """The expected value of one output."""
@@ -99,9 +106,16 @@ class ExpectedOutput:
     others: tuple[Array, ...] = ()
     """Answers that differ where intermediate results move by some roundings; for `EDGED` types only."""
     edge_share: float = 0.0
-    """Share of elements in which one of these differs, 0 to 1."""
+    """Share of elements in which one of these differs, 0 to 1; of floats, that jump as the native answer decides."""
     ranking: Ranking | None = None
     """Numbers of which it holds positions, where that is known and they move."""
+    ends: Callable[[], tuple[Array, Array] | None] = _nothing
+    """The least and the largest numbers that its elements may be, where decisions at edges turn floats into others."""
+
+    @property
+    def allowed(self) -> Array:
+        """The largest error of each element."""
+        return self.limits.peak * self.high.abs() + self.limits.floor
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +136,7 @@ class Expected:
                 native=_without_numbers(output.native),
                 others=(),
                 ranking=None,
+                ends=_nothing,
             )
             for output in self.outputs
         ]
@@ -129,22 +144,28 @@ class Expected:
 
 
 def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distribution: str) -> Expected:
-    """Compute the expected values and tolerances for one set of inputs. Costs three to six reference calls.
+    """Compute the expected values and tolerances for one set of inputs. Costs three to seven reference calls.
 
     Raises:
         TaskError: as `native_answer`.
     """
-    high, native = high_answer(task, workload, inputs), native_answer(task, workload, inputs)
-    shifts = _shifts(task, workload, inputs, high=high)
+    high, decisions = noted_answer(high_answer, task, workload, inputs)
+    native, others = noted_answer(native_answer, task, workload, inputs)
+    # the native answer is measured by what its own decisions give
+    due = high if same_decisions(decisions, others) else decided_answer(task, workload, inputs, others)
+    shifts = _shifts(task, workload, inputs, high=high, decisions=decisions)
     reduction = evaluate(task.precision.reduction, workload.sizes)
     growth = _growth(reduction, distribution)
     demanded = task.precision.exact_on_integers and distribution == "integers01"
+    decided = OtherDecisions(task, workload, inputs, unit=_edge_unit(task, growth=growth))
     outputs = []
     for index, tensor in enumerate(result_tensors(task)):
         output = ExpectedOutput(tensor, high[index], native[index])
         if is_float(tensor.dtype):
-            measured = _measure(output, [[shift[index] for shift in runs] for runs in shifts])
+            measured = _measure(output, due[index], [[shift[index] for shift in runs] for runs in shifts])
             output = replace(output, limits=_limits(task, output, measured, growth=growth), finite=measured.finite)
+            jumps = (due[index] - output.high).abs() > output.allowed
+            output = replace(output, ends=partial(decided.ends, index), edge_share=float(jumps.double().mean()))
         outputs.append(replace(output, exact=demanded and _fits_exactly(output, reduction=reduction)))
     edged = _with_edges(outputs, task, workload, inputs, growth=growth)
     return Expected(workload, distribution, tuple(edged))
@@ -160,10 +181,13 @@ def rms(values: Array) -> float:
     return math.sqrt(float(torch.dot(flat, flat)) / flat.numel()) if flat.numel() else 0.0
 
 
-def _shifts(task: Task, workload: Workload, inputs: Mapping[str, Array], *, high: _Answers) -> list[list[_Answers]]:
+def _shifts(
+    task: Task, workload: Workload, inputs: Mapping[str, Array], *, high: _Answers, decisions: Sequence[Decision]
+) -> list[list[_Answers]]:
     """Return the changes of the fp64 answers when every input moves by one rounding, up or down, in one run or several.
 
     Where terms cancel, or results are few, a second list has those when every inexact result on the way moves, too.
+    All runs decide as the first, since a jump is no rounding: one would widen the tolerance of every element.
     """
     floats = [tensor for tensor in task.signature.inputs if is_float(tensor.dtype)]
     if not floats:
@@ -178,14 +202,14 @@ def _shifts(task: Task, workload: Workload, inputs: Mapping[str, Array], *, high
             unit, values = _working_roundoff(task, tensor.dtype), inputs[tensor.name]
             up = torch.randint(0, 2, values.shape, generator=generator, device=values.device, dtype=torch.float64)
             moved[tensor.name] = up.mul_(2 * unit).add_(1 - unit).mul_(widen(values))
-        shifts.append(_changes(high_answer(task, workload, moved), high))
+        shifts.append(_changes(decided_answer(task, workload, moved, decisions), high))
     dtypes = {tensor.dtype for tensor in floats}
     unit = max(_working_roundoff(task, dtype) for dtype in dtypes)
     if "float64" in dtypes or not (few or _cancel(shifts[0], high, unit=unit)):
         return [shifts]
     # a sum that cancels later (of large terms, before a norm) errs by its own size, of which inputs tell little; and
     # few results may all cancel, whatever the inputs are (a gradient along the row itself)
-    on_the_way = itertools.islice(edge_answers(task, workload, inputs, unit=unit), runs)
+    on_the_way = itertools.islice(edge_answers(task, workload, inputs, unit=unit, decisions=decisions), runs)
     return [shifts, [_changes(run.answer, high) for run in on_the_way]]
 
 
@@ -203,6 +227,15 @@ def _changes(answers: _Answers, high: _Answers) -> _Answers:
     return tuple(answer - base if base.is_floating_point() else base for answer, base in pairs)
 
 
+def _edge_unit(task: Task, *, growth: float) -> float | None:
+    """Return how far inexact results move that look for edges; None where nothing tells what is exact, as in fp64."""
+    dtypes = [tensor.dtype for tensor in task.signature.inputs if is_float(tensor.dtype)]
+    if not dtypes or "float64" in dtypes:
+        return None
+    # a division on a GPU alone may be off by four roundings, and others come before and after it
+    return 3 * (2 + growth) * max(_working_roundoff(task, dtype) for dtype in dtypes)
+
+
 def _with_edges(
     outputs: Sequence[ExpectedOutput], task: Task, workload: Workload, inputs: Mapping[str, Array], *, growth: float
 ) -> list[ExpectedOutput]:
@@ -212,11 +245,9 @@ def _with_edges(
     """
     dtypes = [tensor.dtype for tensor in task.signature.inputs if is_float(tensor.dtype)]
     places = [place for place, output in enumerate(outputs) if output.native.dtype in EDGED]
-    made = list(outputs)
-    if not dtypes or not places or "float64" in dtypes:  # of fp64 nothing tells what is exact
+    made, unit = list(outputs), _edge_unit(task, growth=growth)
+    if unit is None or not places:
         return made
-    # a division on a GPU alone may be off by four roundings, and others come before and after it
-    unit = 3 * (2 + growth) * max(_working_roundoff(task, dtype) for dtype in dtypes)
     runs = edge_answers(task, workload, inputs, unit=unit)
     short = {dtype: ROUNDOFF[dtype] for dtype in dtypes if ROUNDOFF[dtype] > ROUNDOFF["float32"]}
     if short and any(outputs[place].native.dtype not in _BYTES for place in places):
@@ -280,11 +311,11 @@ class _Measured:
     """Both answers are finite everywhere."""
 
 
-def _measure(output: ExpectedOutput, moved: Sequence[Sequence[Array]]) -> _Measured:
+def _measure(output: ExpectedOutput, due: Array, moved: Sequence[Sequence[Array]]) -> _Measured:
     native = widen(output.native)
-    usable = output.high.isfinite() & native.isfinite()
+    usable = output.high.isfinite() & native.isfinite() & due.isfinite()
     size = torch.where(usable, output.high, 0.0).abs()
-    error = torch.where(usable, native - output.high, 0.0).abs()
+    error = torch.where(usable, native - due, 0.0).abs()
     count = usable.sum()
     scale = _root_mean(_squares(size), count)
     sensitivity, largest = torch.zeros_like(scale), torch.zeros_like(scale)
