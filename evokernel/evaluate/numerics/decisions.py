@@ -34,7 +34,7 @@ def decision_of(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], made:
     """
     if not any(isinstance(each, torch.Tensor) and each.is_floating_point() for each in args):
         return None
-    name = _name(func)
+    name = name_of(func)
     if name in _SELECTS:
         return (made == args[0],)
     if name in _JUMPS or kwargs.get("rounding_mode") is not None:
@@ -74,7 +74,7 @@ class DecisionLog(EagerMode):
 
 def _decided(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], made: Any, decision: Decision) -> None:
     """Change the result of an operation to that under a decision; in place, for operations in place."""
-    given, name = arguments_of(func, args, kwargs), _name(func)
+    given, name = arguments_of(func, args, kwargs), name_of(func)
     if name in _SELECTS:
         made.copy_(torch.where(decision[0], given["self"], given.get("value", 0)))
     elif isinstance(made, torch.Tensor):
@@ -104,6 +104,7 @@ def _alike(one: Decision, other: Decision) -> bool:
     return kinds[0] == kinds[1]
 
 
-def _name(func: Any) -> str:
-    """Return the name of an operation, without the sign of one in place."""
-    return str(getattr(func, "overloadpacket", func).__name__).rstrip("_")
+def name_of(func: Any, *, in_place: bool = False) -> str:
+    """Return the name of an operation, without the sign of one in place unless that is asked for."""
+    name = str(getattr(func, "overloadpacket", func).__name__)
+    return name if in_place else name.rstrip("_")

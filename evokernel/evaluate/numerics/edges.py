@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from evokernel.evaluate.numerics.arrays import Array
-from evokernel.evaluate.numerics.decisions import Decision, DecisionLog, decision_of, same_decisions
+from evokernel.evaluate.numerics.decisions import Decision, DecisionLog, decision_of, name_of, same_decisions
 from evokernel.evaluate.numerics.dispatch import EagerMode
 from evokernel.evaluate.numerics.rankings import RankedNumbers, ranked_numbers
 from evokernel.evaluate.numerics.references import high_answer, native_answer
@@ -24,6 +24,11 @@ from evokernel.task import Task, Workload
 
 _DIRECTIONS = (1, 1, -1, 1, 1, 1, -1, -1, -1, 1, -1)
 _RUNS = len(_DIRECTIONS) + 1
+_SUMS = {
+    *("mm", "bmm", "mv", "dot", "addmm", "addmv", "baddbmm", "convolution", "sum", "mean", "cumsum", "var", "std"),
+    *("var_mean", "std_mean", "native_layer_norm", "native_group_norm", "native_batch_norm"),
+}
+"""Operations whose terms may cancel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +51,17 @@ def edge_answers(
     unit: float,
     dtype: torch.dtype = torch.float32,
     decisions: Sequence[Decision] = (),
+    terms: bool = False,
 ) -> Iterator[MovedRun]:
     """Yield runs of the reference whose results, where `dtype` does not hold them, move by a part `unit`.
 
-    They decide for themselves, or as another run did.
+    They decide for themselves, or as another run did. With `terms` those of sums move, too, since a sum that cancels
+    errs by their size.
     Where every result is exact there is at most one, and only if it ranks: numbers may tie there, too.
     """
     device = next(iter(inputs.values())).device
     for run in range(_RUNS):
-        with _Moved(unit, run, torch.Generator(device), dtype) as moved:
+        with _Moved(unit, run, torch.Generator(device), dtype, terms=terms) as moved:
             answer = decided_answer(task, workload, inputs, decisions)
         if not moved.nothing or moved.ranked:
             yield MovedRun(answer, tuple(moved.ranked), tuple(moved.decisions))
@@ -112,7 +119,7 @@ class OtherDecisions:
         if not own:
             return []
         ends: list[tuple[Array, Array]] = [(each, each) for each in answer]
-        moved = (run.decisions for run in edge_answers(*self._given, unit=self._unit))
+        moved = (run.decisions for run in edge_answers(*self._given, unit=self._unit, terms=True))
         for decisions in itertools.chain([noted_answer(native_answer, *self._given)[1]], moved):
             if same_decisions(decisions, own):
                 continue
@@ -127,9 +134,10 @@ class OtherDecisions:
 class _Moved(EagerMode):
     """Moves the results that a dtype does not hold, to numbers that it holds."""
 
-    def __init__(self, unit: float, run: int, chance: torch.Generator, dtype: torch.dtype) -> None:
+    def __init__(self, unit: float, run: int, chance: torch.Generator, dtype: torch.dtype, *, terms: bool) -> None:
         super().__init__()
         self._unit, self._run, self._chance, self._dtype = unit, run, chance, dtype
+        self._terms = terms
         self._operations = 0
         self.nothing = True
         """Every result was exact."""
@@ -140,6 +148,8 @@ class _Moved(EagerMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         made = func(*args, **dict(kwargs or {}))
+        if self._terms and name_of(func, in_place=True) in _SUMS:
+            made = self._summed(func, args, kwargs or {}, made)
         if (ranked := ranked_numbers(func, args, kwargs or {}, made)) is not None:
             self.ranked.append(ranked)
         if (decision := decision_of(func, args, kwargs or {}, made)) is not None:
@@ -147,6 +157,25 @@ class _Moved(EagerMode):
         if isinstance(made, tuple):
             return tuple(self._moved(each) for each in made)
         return self._moved(made)
+
+    def _summed(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], made: Any) -> Any:
+        """Return sums of moved terms where the sum is inexact; their directions are drawn for each run."""
+        self._chance.manual_seed(_RUNS * self._operations + self._run)
+        other = func(*(self._each_moved(each) for each in args), **kwargs)
+        if isinstance(made, tuple):
+            return tuple(self._if_inexact(each, moved) for each, moved in zip(made, other, strict=True))
+        return self._if_inexact(made, other)
+
+    def _each_moved(self, term: Any) -> Any:
+        if not isinstance(term, torch.Tensor) or term.dtype != torch.float64:
+            return term
+        up = torch.randint(0, 2, term.shape, generator=self._chance, device=term.device, dtype=term.dtype)
+        return up.mul_(2 * self._unit).add_(1 - self._unit).mul_(term)
+
+    def _if_inexact(self, made: Any, moved: Any) -> Any:
+        if not isinstance(made, torch.Tensor) or made.dtype != torch.float64:
+            return made
+        return torch.where(made.to(self._dtype).double() == made, made, moved)
 
     def _moved(self, made: Any) -> Any:
         if not isinstance(made, torch.Tensor) or made.dtype != torch.float64:

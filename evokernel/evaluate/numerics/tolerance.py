@@ -248,7 +248,7 @@ def _with_edges(
     made, unit = list(outputs), _edge_unit(task, growth=growth)
     if unit is None or not places:
         return made
-    runs = edge_answers(task, workload, inputs, unit=unit)
+    runs = edge_answers(task, workload, inputs, unit=unit, terms=True)
     short = {dtype: ROUNDOFF[dtype] for dtype in dtypes if ROUNDOFF[dtype] > ROUNDOFF["float32"]}
     if short and any(outputs[place].native.dtype not in _BYTES for place in places):
         dtype = max(short, key=lambda name: short[name])

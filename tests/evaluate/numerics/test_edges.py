@@ -212,3 +212,31 @@ def test_the_numbers_that_an_output_ranks_are_found(ranks):
     if output.ranking is not None:
         assert output.ranking.allows(output.high, output.high).all()
         assert torch.allclose(output.ranking.numbers.reshape(30, 40), (x / y).double(), rtol=1e-4)
+
+
+def one_by_one(x, y):
+    """Return a product whose terms are added up one by one, in the precision of its factors."""
+    product = torch.zeros(x.shape[0], y.shape[1], dtype=x.dtype)
+    for k in range(y.shape[0]):
+        product += x[:, k, None] * y[k]
+    return product
+
+
+@pytest.mark.parametrize(
+    ("decide", "result"),
+    [
+        pytest.param(lambda product: product > 0, "bool", id="sign"),
+        pytest.param(lambda product: (100 * product).round().int(), "int32", id="levels"),
+        pytest.param(lambda product: (product > 0).cumsum(1), "int64", id="counts"),
+    ],
+)
+@pytest.mark.parametrize("distribution", ["normal", "wide"])
+def test_a_sum_that_cancels_may_fall_either_way_by_the_size_of_its_terms(decide, result, distribution):
+    def judged(kernel):
+        def reference(x, y):
+            return decide(x @ y)
+
+        return found(reference, kernel, distribution, result=result, second=("C", "R"), shape=("R", "R"))
+
+    assert judged(lambda x, y: decide(one_by_one(x, y))) == (None, None)
+    assert judged(lambda x, y: decide(one_by_one(x.bfloat16().float(), y.bfloat16().float())))[0] is not None
