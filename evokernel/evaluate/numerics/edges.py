@@ -18,7 +18,7 @@ import torch
 from evokernel.evaluate.numerics.arrays import Array
 from evokernel.evaluate.numerics.decisions import Decision, DecisionLog, decision_of, name_of, same_decisions
 from evokernel.evaluate.numerics.dispatch import EagerMode
-from evokernel.evaluate.numerics.rankings import RankedNumbers, ranked_numbers
+from evokernel.evaluate.numerics.rankings import RankedNumbers, ranked_numbers, ranks_freely
 from evokernel.evaluate.numerics.references import high_answer, native_answer
 from evokernel.task import Task, Workload
 
@@ -29,6 +29,12 @@ _SUMS = {
     *("var_mean", "std_mean", "native_layer_norm", "native_group_norm", "native_batch_norm"),
 }
 """Operations whose terms may cancel."""
+_DRAWN = 72
+"""Runs in which pairs of numbers, too, move in all ways, by chance: of many that tie, 1 in 36 is beyond all of them."""
+_IN_ORDER = (_RUNS, _RUNS + 1)
+"""Two of these in which the first, or the last, of equal numbers comes first."""
+_APART, _LEAST = 2.0**-40, 1e-300
+"""Equal numbers are moved apart by at most such a part, which puts none beyond another, or by so much at zero."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +58,23 @@ def edge_answers(
     dtype: torch.dtype = torch.float32,
     decisions: Sequence[Decision] = (),
     terms: bool = False,
+    drawn: int = 0,
 ) -> Iterator[MovedRun]:
     """Yield runs of the reference whose results, where `dtype` does not hold them, move by a part `unit`.
 
     They decide for themselves, or as another run did. With `terms` those of sums move, too, since a sum that cancels
-    errs by their size.
-    Where every result is exact there is at most one, and only if it ranks: numbers may tie there, too.
+    errs by their size. In some more runs, `drawn`, each number moves for itself, and of equal numbers any comes first
+    where torch leaves that open: in two the first or the last, and nothing moves.
+    Where every result is exact nothing is yielded; if it ranks one run, and those drawn.
     """
     device = next(iter(inputs.values())).device
-    for run in range(_RUNS):
-        with _Moved(unit, run, torch.Generator(device), dtype, terms=terms) as moved:
+    for run in range(_RUNS + drawn):
+        step = 0.0 if run in _IN_ORDER else unit
+        with _Moved(step, run, torch.Generator(device), dtype, terms=terms) as moved:
             answer = decided_answer(task, workload, inputs, decisions)
         if not moved.nothing or moved.ranked:
             yield MovedRun(answer, tuple(moved.ranked), tuple(moved.decisions))
-        if moved.nothing:
+        if moved.nothing and not (drawn and moved.ranked):
             return
 
 
@@ -119,7 +128,7 @@ class OtherDecisions:
         if not own:
             return []
         ends: list[tuple[Array, Array]] = [(each, each) for each in answer]
-        moved = (run.decisions for run in edge_answers(*self._given, unit=self._unit, terms=True))
+        moved = (run.decisions for run in edge_answers(*self._given, unit=self._unit, terms=True, drawn=_DRAWN))
         for decisions in itertools.chain([noted_answer(native_answer, *self._given)[1]], moved):
             if same_decisions(decisions, own):
                 continue
@@ -147,6 +156,8 @@ class _Moved(EagerMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
+        if self._run >= _RUNS and ranks_freely(func, args, kwargs or {}):
+            args = (self._apart(args[0]), *args[1:])
         made = func(*args, **dict(kwargs or {}))
         if self._terms and name_of(func, in_place=True) in _SUMS:
             made = self._summed(func, args, kwargs or {}, made)
@@ -160,38 +171,56 @@ class _Moved(EagerMode):
 
     def _summed(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], made: Any) -> Any:
         """Return sums of moved terms where the sum is inexact; their directions are drawn for each run."""
-        self._chance.manual_seed(_RUNS * self._operations + self._run)
-        other = func(*(self._each_moved(each) for each in args), **kwargs)
+        self._draw_for_run()
+        other = func(
+            *(self._each_moved(each, step=self._unit) if _is_double(each) else each for each in args), **kwargs
+        )
         if isinstance(made, tuple):
             return tuple(self._if_inexact(each, moved) for each, moved in zip(made, other, strict=True))
         return self._if_inexact(made, other)
 
-    def _each_moved(self, term: Any) -> Any:
-        if not isinstance(term, torch.Tensor) or term.dtype != torch.float64:
-            return term
-        up = torch.randint(0, 2, term.shape, generator=self._chance, device=term.device, dtype=term.dtype)
-        return up.mul_(2 * self._unit).add_(1 - self._unit).mul_(term)
+    def _apart(self, numbers: Array) -> Array:
+        """Return numbers in the same order, equal ones in any."""
+        self._draw_for_run()
+        drawn = torch.rand(numbers.shape, generator=self._chance, device=numbers.device, dtype=numbers.dtype)
+        if self._run in _IN_ORDER:
+            drawn = drawn.flatten().sort(descending=self._run == _IN_ORDER[1]).values.view(drawn.shape)
+        return torch.where(numbers.isfinite(), numbers + drawn * (numbers.abs() * _APART + _LEAST), numbers)
+
+    def _draw_for_run(self) -> None:
+        self._chance.manual_seed(self._operations << 8 | self._run)
+
+    def _each_moved(self, numbers: Array, *, step: float | None = None) -> Array:
+        """Return each number a step up or down, by chance; without a step by some part of the unit."""
+        shape = {"generator": self._chance, "device": numbers.device, "dtype": numbers.dtype}
+        part = torch.rand(numbers.shape, **shape) if step is None else torch.randint(0, 2, numbers.shape, **shape)
+        step = self._unit if step is None else step
+        return part.mul_(2 * step).add_(1 - step).mul_(numbers)
 
     def _if_inexact(self, made: Any, moved: Any) -> Any:
-        if not isinstance(made, torch.Tensor) or made.dtype != torch.float64:
-            return made
-        return torch.where(made.to(self._dtype).double() == made, made, moved)
+        return torch.where(made.to(self._dtype).double() == made, made, moved) if _is_double(made) else made
 
     def _moved(self, made: Any) -> Any:
-        if not isinstance(made, torch.Tensor) or made.dtype != torch.float64:
+        if not _is_double(made):
             return made
         inexact = made.to(self._dtype).double() != made
         self._operations += 1
         if inexact.any():
             self.nothing = False
-            # elements differ in their directions, each the same in all runs; no secret: it only sizes the tolerance
-            chance = self._chance.manual_seed(self._operations)
-            step = self._unit * self._direction()
-            moved = torch.randint(0, 2, made.shape, generator=chance, device=made.device, dtype=made.dtype)
-            moved.mul_(2 * step).add_(1 - step).mul_(made)
+            if self._run < _RUNS:
+                # elements differ in their directions, each the same in all runs; no secret: it only sizes the tolerance
+                self._chance.manual_seed(self._operations)
+                moved = self._each_moved(made, step=self._unit * self._direction())
+            else:
+                self._draw_for_run()
+                moved = self._each_moved(made)
             moved.copy_(moved.to(self._dtype))
             made.copy_(torch.where(inexact & made.isfinite(), moved, made))  # in place, for operations in place
         return made
 
     def _direction(self) -> int:
         return _DIRECTIONS[(self._run + self._operations) % len(_DIRECTIONS)] if self._run < len(_DIRECTIONS) else -1
+
+
+def _is_double(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype == torch.float64

@@ -72,13 +72,20 @@ def ranked_numbers(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], 
     numbers = args[0]
     if positions.dtype != torch.int64 or numbers.dtype != torch.float64:
         return None
-    given = arguments_of(func, args, kwargs)
-    dim, ordered = given.get("dim"), func.overloadpacket in _FIRST_DUE or bool(given.get("stable"))
+    dim, ordered = arguments_of(func, args, kwargs).get("dim"), not ranks_freely(func, args, kwargs)
     if dim is None:
         return RankedNumbers(numbers.reshape(-1).clone(), positions.reshape(1), 0, ordered)
     dim %= max(numbers.dim(), 1)
     positions = positions if positions.dim() == numbers.dim() else positions.unsqueeze(dim)
     return RankedNumbers(numbers.clone(), positions, dim, ordered)  # a copy: what follows may work in place
+
+
+def ranks_freely(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Say whether an operation ranks numbers in fp64, and of equal ones any may come first."""
+    packet = getattr(func, "overloadpacket", None)
+    if packet not in _RANKING or packet in _FIRST_DUE or args[0].dtype != torch.float64:
+        return False
+    return not arguments_of(func, args, kwargs).get("stable")
 
 
 class RankingFinder:

@@ -134,6 +134,19 @@ def test_a_decision_widens_no_tolerance_of_the_numbers_behind_it():
     assert judge_output(expected, [answer * (1 + 2**-17)]) is not None
 
 
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("distribution", ["integers01", "needles"])
+def test_numbers_that_tie_may_come_in_any_order_unless_the_reference_fixes_it(stable, distribution):
+    def places(x: torch.Tensor, w: torch.Tensor, **_: int) -> torch.Tensor:
+        return x.sort(dim=0, stable=stable).indices.to(x.dtype) + 0 * w.sum()
+
+    task = task_of(places, ("R", "K"))
+    inputs = draw(task, ROWS, distribution, np.random.default_rng(6))
+    expected = expect(task, ROWS, inputs, distribution=distribution)
+    last_first = len(inputs["x"]) - 1 - inputs["x"].flip(0).sort(dim=0, stable=True).indices
+    assert (judge_output(expected, [last_first.float()]) is None) is not stable
+
+
 def finely_rounded(x: torch.Tensor, w: torch.Tensor, **_: int) -> torch.Tensor:
     return (1000 * (x @ w)).round() / 1000
 
