@@ -191,7 +191,7 @@ def _alike(output: ExpectedOutput, actual: Array, native: Array) -> Array:
     limits, error = timed_limits(output), (actual.to(native.dtype) - native).abs_()
     if edges:
         jumped = error > native.abs() * limits.peak + limits.floor  # no NaN is one
-        error[jumped & (jumped.sum(dim=1, keepdim=True) <= edges)] = 0.0
+        error.masked_fill_(jumped & (jumped.sum(dim=1, keepdim=True) <= edges), 0.0)
     rms_error = _row_rms(error)
     worst = error.sub_(native.abs().mul_(limits.peak)).amax(dim=1)  # NaN where there is one
     return rows_right(output, error=rms_error, due=_row_rms(native), worst=worst)
