@@ -47,7 +47,7 @@ class PromotionPolicy:
         Raises `HarnessError` if our own machinery failed on several candidates in a row.
         """
         quick, reused_from = await self._evaluate(candidate, program, Fidelity.QUICK)
-        if not quick.ok or quick.stopped_early or self._account.lead is None:
+        if not quick.ok or self._account.lead is None:
             return quick, reused_from
         if combined_speedup(quick.timings).high < self._account.best_speedup or self._are_the_leaders(quick):
             return quick, reused_from

@@ -31,7 +31,7 @@ class PhaseVerdict:
     timings: tuple[Timing, ...] = ()
     """One for each workload and baseline."""
     stopped_early: bool = False
-    """Timing ended early, since the candidate is far slower than the incumbent."""
+    """Timing ended early, since the candidate is clearly slower than the incumbent."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Numbers with their unit in the name."""
     panel: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)

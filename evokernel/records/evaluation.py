@@ -235,7 +235,7 @@ class EvaluationRequest:
     budget: Fidelity
     """Fidelity of the measurement."""
     incumbent: Mapping[str, float] = field(default_factory=dict)
-    """By workload, the speed-up of the incumbent; below half of it timing may stop early."""
+    """By workload, the speed-up of the incumbent; clearly below it a quick timing stops early."""
     processes: int = 0
     """Fresh processes of a final measurement without GPU sanitizers, to compare with; 0 for a whole one."""
     checks: tuple[HiddenCheck, ...] = ()

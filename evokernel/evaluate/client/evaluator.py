@@ -287,5 +287,5 @@ class LocalEvaluator:
             "confirm_s": self._settings.precise_ms / 1e3,
             "half_width": _HALF_WIDTH[request.budget],
             "profile": self._setup.profiled and request.budget is Fidelity.PRECISE,
-            "incumbent": {} if request.budget is Fidelity.FINAL else dict(request.incumbent),
+            "incumbent": dict(request.incumbent) if request.budget is Fidelity.QUICK else {},
         }

@@ -32,7 +32,7 @@ class Request:
     confirm_s: float
     """Clock time of a second measurement of an impossible speed."""
     incumbent: Mapping[str, float]
-    """Speed-ups by workload; timing may stop early below half of one."""
+    """Speed-ups by workload; timing may stop early clearly below one."""
 
 
 def time_candidate(session: CandidateSession, request: Request) -> PhaseVerdict:

@@ -11,7 +11,8 @@ SAME = math.log(1.005)
 """Speeds within 0.5 % are the same."""
 TRIM = 0.2
 EARLY_PAIRS = 3
-_EARLY = math.log(2.0)
+_EARLY = math.log(1.25)
+"""A candidate that is slower than the incumbent by more than this in every pair is not measured further."""
 _T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306)
 
 
@@ -44,7 +45,7 @@ class StoppingRule:
     least_pairs: int = 10
     """Pairs that are measured in any case."""
     incumbent: float = 0.0
-    """Stop below half of this speed-up after `EARLY_PAIRS`; 0 for none."""
+    """Stop clearly below this speed-up after `EARLY_PAIRS`; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Estimate:
     baseline_us: float
     """Median time of one call."""
     stopped_early: bool = False
-    """Far slower than the incumbent, so the budget was not used."""
+    """Clearly slower than the incumbent, so the budget was not used."""
 
     @property
     def verdict(self) -> Verdict:
@@ -148,7 +149,7 @@ def measure(pair_source: Callable[[], CounterbalancedBlock], plan: StoppingRule)
 
 
 def _hopeless(blocks: Sequence[CounterbalancedBlock], plan: StoppingRule) -> bool:
-    """Say whether every pair so far is more than twice as slow as the incumbent."""
+    """Say whether every pair so far is clearly slower than the incumbent."""
     if plan.incumbent <= 0 or 2 * len(blocks) < EARLY_PAIRS:
         return False
     limit = math.log(plan.incumbent) - _EARLY
