@@ -23,7 +23,8 @@ _BINARY = {
 }
 _AND = 2
 _BITWISE = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
-_NAMES = {"abs": "fabs", "maximum": "fmax", "minimum": "fmin", "round": "nearbyint"}
+_NAMES = {"abs": "fabs", "round": "nearbyint"}
+_EXTREMA = ("maximum", "minimum")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,9 @@ def _remainder(one: ExpressionText, other: ExpressionText, *, whole: bool) -> Ex
 
 
 def _function(op: str, node: Node) -> str:
-    """Return the name of a function; integers stay integers."""
-    if node.kind in INTEGERS and op in ("maximum", "minimum", "abs"):
-        return "std::abs" if op == "abs" else f"std::{op[:3]}<int64_t>"
+    """Return the name of a function; integers stay integers, and NaN stays NaN, of which std::fmax makes a number."""
+    if op in _EXTREMA:
+        return f"std::{op[:3]}<{'int64_t' if node.kind in INTEGERS else node.kind}>"
+    if op == "abs" and node.kind in INTEGERS:
+        return "std::abs"
     return f"std::{_NAMES.get(op, op)}"

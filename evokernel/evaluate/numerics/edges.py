@@ -63,18 +63,24 @@ def edge_answers(
     """Yield runs of the reference whose results, where `dtype` does not hold them, move by a part `unit`.
 
     They decide for themselves, or as another run did. With `terms` those of sums move, too, since a sum that cancels
-    errs by their size. In some more runs, `drawn`, each number moves for itself, and of equal numbers any comes first
-    where torch leaves that open: in two the first or the last, and nothing moves.
-    Where every result is exact nothing is yielded; if it ranks one run, and those drawn.
+    errs by their size. Where torch ranks, and any of equal numbers may come first, some more runs are `drawn`: each
+    number moves for itself, and any comes first; in two of them the first or the last does, and nothing moves. Where
+    every result is exact nothing is yielded, or, if it ranks, one run and those drawn.
     """
     device = next(iter(inputs.values())).device
+    exact = free = False
     for run in range(_RUNS + drawn):
+        if exact and 0 < run < _RUNS:  # all would be alike
+            continue
+        if run >= _RUNS and not free:
+            return
         step = 0.0 if run in _IN_ORDER else unit
         with _Moved(step, run, torch.Generator(device), dtype, terms=terms) as moved:
             answer = decided_answer(task, workload, inputs, decisions)
-        if not moved.nothing or moved.ranked:
+        exact, free = moved.nothing, moved.free
+        if not exact or moved.ranked:
             yield MovedRun(answer, tuple(moved.ranked), tuple(moved.decisions))
-        if moved.nothing and not (drawn and moved.ranked):
+        if exact and not (drawn and free):
             return
 
 
@@ -150,13 +156,17 @@ class _Moved(EagerMode):
         self._operations = 0
         self.nothing = True
         """Every result was exact."""
+        self.free = False
+        """Numbers were ranked of which, where they are equal, any may come first."""
         self.ranked: list[RankedNumbers] = []
         self.decisions: list[Decision] = []
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        if self._run >= _RUNS and ranks_freely(func, args, kwargs or {}):
+        free = ranks_freely(func, args, kwargs or {})
+        self.free |= free
+        if free and self._run >= _RUNS:
             args = (self._apart(args[0]), *args[1:])
         made = func(*args, **dict(kwargs or {}))
         if self._terms and name_of(func, in_place=True) in _SUMS:
