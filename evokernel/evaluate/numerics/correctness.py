@@ -81,9 +81,7 @@ def judge_timed(
         if not _alike(output, array.reshape(-1), answer.reshape(-1)):
             high = widen(answer)
             limits = output.limits.for_timed(rms(high[high.isfinite()].double()))
-            against = replace(
-                output, high=high, native=answer, limits=limits, others=(), ranking=None, ends=lambda: None
-            )
+            against = replace(output, high=high, native=answer, limits=limits, others=(), ranking=None, ends=tuple)
             finding = _judge(against, array, poison=poison, place=f"in a timed call on {where}", hidden=hidden)
             if finding is not None:
                 return finding
@@ -230,16 +228,18 @@ def _judge(output: ExpectedOutput, actual: Array, *, poison: int | None, place: 
             subject += ", which holds bytes other than 0 and 1"
         return _unequal(wrong, subject, hidden=hidden)
     finding = _judge_floats(output, actual, subject=subject, hidden=hidden)
-    if finding is None or output.exact or (ends := output.ends()) is None:
+    if finding is None or output.exact:
         return finding
-    least, most = ends
     values = widen(actual)
-    high = torch.where(values.isnan() | least.isnan() | most.isnan(), output.high, values.clamp(least, most))
-    native = torch.where(high == output.high, output.native, store(high, output.tensor.dtype))
-    missed = int(_MISSED_EDGES * (most - least > output.allowed).sum())
-    return _judge_floats(
-        replace(output, high=high, native=native), actual, subject=subject, hidden=hidden, missed=missed
-    )
+    for least, most in output.ends():
+        high = torch.where(values.isnan() | least.isnan() | most.isnan(), output.high, values.clamp(least, most))
+        native = torch.where(high == output.high, output.native, store(high, output.tensor.dtype))
+        missed = int(_MISSED_EDGES * (most - least > output.allowed).sum())
+        at_edges = replace(output, high=high, native=native)
+        finding = _judge_floats(at_edges, actual, subject=subject, hidden=hidden, missed=missed)
+        if finding is None:
+            break
+    return finding
 
 
 def _unlike(actual: Array, answers: Sequence[Array], *, positions: bool) -> Array:

@@ -109,30 +109,33 @@ def decided_answer(
 
 
 class OtherDecisions:
-    """Answers of a reference that decides otherwise at edges; computed when first asked for, since few ask."""
+    """Answers of a reference that decides otherwise at edges; computed when they are asked for, since few ask."""
 
     def __init__(self, task: Task, workload: Workload, inputs: Mapping[str, Array], *, unit: float | None) -> None:
         """Keep the inputs, and the part by which inexact results move; with None nothing jumps."""
         self._given = task, workload, inputs
         self._unit = unit
-        self._ends: list[tuple[Array, Array]] | None = None
+        self._ends: list[tuple[Array, Array]] = []
+        self._left = self._widened()
 
-    def ends(self, place: int) -> tuple[Array, Array] | None:
-        """Return the least and the largest numbers that each element of a result may be; None where nothing jumps.
+    def ends(self, place: int) -> Iterator[tuple[Array, Array]]:
+        """Yield the least and the largest numbers that each element of a result may be, wider with each run.
 
-        All between is right, since a result may add up many decisions.
+        All between is right, since a result may add up many decisions. Nothing is yielded where nothing jumps.
         """
-        if self._ends is None:
-            self._ends = self._computed()
-        return self._ends[place] if self._ends else None
+        if self._ends:
+            yield self._ends[place]
+        for ends in self._left:
+            self._ends = ends
+            yield ends[place]
 
-    def _computed(self) -> list[tuple[Array, Array]]:
-        """Return the ends of each result, or nothing; nothing but decisions differs in them."""
+    def _widened(self) -> Iterator[list[tuple[Array, Array]]]:
+        """Yield the ends of all results after each run; nothing but decisions differs in them."""
         if self._unit is None:
-            return []
+            return
         answer, own = noted_answer(high_answer, *self._given)
         if not own:
-            return []
+            return
         ends: list[tuple[Array, Array]] = [(each, each) for each in answer]
         moved = (run.decisions for run in edge_answers(*self._given, unit=self._unit, terms=True, drawn=_DRAWN))
         for decisions in itertools.chain([noted_answer(native_answer, *self._given)[1]], moved):
@@ -143,7 +146,7 @@ class OtherDecisions:
                 (torch.fmin(least, each), torch.fmax(most, each))
                 for (least, most), each in zip(ends, answer, strict=True)
             ]
-        return ends
+            yield ends
 
 
 class _Moved(EagerMode):
