@@ -238,7 +238,7 @@ def show_end(best: BestKernel | None, run: RunFacts, *, summary: str, go_on: str
         sheet(
             {
                 "best": f"evokernel best {run.path}",
-                "how": f"evokernel lineage --store {run.path}",
+                "how": f"evokernel lineage {run.path}",
                 "take": to_take(best, run),
                 "go on": go_on,
             }

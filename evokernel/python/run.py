@@ -104,7 +104,11 @@ class Run:
             graph.add_node(candidate, **_known({**lineage.nodes[candidate], "fitness": None, "speedup": speedup}))
         for parent, child in lineage.edges:
             graph.add_edge(parent, child, **_known(lineage.edges[parent, child]))
-        nx.write_graphml(graph, path)
+        try:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            nx.write_graphml(graph, path)
+        except OSError as error:
+            raise StoreError(f"cannot write {os.fspath(path)}: {error.strerror}") from None
 
     def compare(self, *others: "Run | str | os.PathLike[str]") -> "RunComparison":
         """Compare with other runs of the task: the verdict, results and costs; it prints as `evokernel compare` does.

@@ -44,7 +44,7 @@ class RunFacts:
     created: str
     """Time in s since the epoch, as text."""
     forked_from: str
-    """Store that it was forked from; empty for none."""
+    """Run that it was forked from; empty for none."""
     task: str
     language: str
     seed: int
@@ -55,6 +55,12 @@ class RunFacts:
     """Description by the judge."""
     config: str
     """Resolved, as YAML."""
+
+    @property
+    def title(self) -> str:
+        """The task, or in words why there is none yet."""
+        new = f"fork of run {self.forked_from}, not begun" if self.forked_from else "a run that has not begun"
+        return self.task or new
 
 
 class RunState(StrEnum):

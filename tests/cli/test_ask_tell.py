@@ -295,6 +295,7 @@ def test_replies_are_recorded_into_a_new_file_only(store: Path, call: Call, proj
     call("tell", str(store), "r1", "--queue")
     engage(store, asking_config(), handed_in_only=True)
     assert call("record", str(store), "replies.jsonl").exit_code == 0
+    assert call("record", str(store), "deep/er/replies.jsonl").exit_code == 0
     (reply,) = ReplyRecording.load(project / "replies.jsonl").steps().values()
     assert (reply.text, reply.operator) == ("no idea", page.stem.partition("-")[2])
     again = call("record", str(store), "replies.jsonl")

@@ -103,14 +103,17 @@ def test_a_task_that_is_unfit_fails_at_once(tmp_path: Path) -> None:
         Judge(file, device="cpu", evaluation=QUICK)
 
 
-def test_a_program_that_forgets_it_ends(seed: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("progress", [True, False])
+def test_a_program_that_forgets_it_ends(seed: str, tmp_path: Path, progress: bool) -> None:
     (tmp_path / "seed.cpp").write_text(seed)
     script = f"""
 import evokernel
-judge = evokernel.Judge({str(TASK)!r}, device="cpu", evaluation={QUICK!r})
+judge = evokernel.Judge({str(TASK)!r}, device="cpu", evaluation={QUICK!r}, progress={progress})
 print(judge(open("seed.cpp").read()).status)
 """
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
+    assert (done.returncode, done.stdout) == (0, "ok\n")
+    said = [line.partition(":")[0] for line in done.stderr.splitlines()]
+    assert said == ["evokernel"] * 2 * progress, "what the start is at, and that it is done"

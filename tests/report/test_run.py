@@ -218,12 +218,14 @@ def test_a_comparison_and_a_run_show_themselves(run: Run, tmp_path: Path) -> Non
 
 
 def test_graphml_is_read_back_with_speedups(run: Run, ids: dict[str, str], tmp_path: Path) -> None:
-    run.write_graphml(tmp_path / "family.graphml")
-    graph = nx.read_graphml(tmp_path / "family.graphml")
+    run.write_graphml(tmp_path / "new" / "family.graphml")
+    graph = nx.read_graphml(tmp_path / "new" / "family.graphml")
     assert set(graph) == set(ids.values())
     assert graph.nodes[ids["best"]]["speedup"] == pytest.approx(6.0)
     assert "speedup" not in graph.nodes[ids["wrong"]]
     assert graph.edges[ids["tiled"], ids["best"]]["operator"] == "tune"
+    with pytest.raises(StoreError, match="cannot write"):
+        run.write_graphml(tmp_path)
 
 
 def test_lineage_plot(run: Run, ids: dict[str, str]) -> None:
