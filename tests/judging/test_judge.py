@@ -29,7 +29,9 @@ def test_verdicts_come_in_the_order_of_the_sources(judge: Judge, seed: str) -> N
 def test_an_evaluation_prints_itself(judge: Judge, seed: str) -> None:
     right, broken = judge.map([seed, seed + "int;;; x y\n"])
     first = str(right).splitlines()[0]
-    speedup = right.timings[0].speedup
+    speedup = right.speedup
+    assert speedup is not None
+    assert broken.speedup is None
     assert first.startswith("ok at quick timing, worker mode: ")
     assert f"{speedup.low:.3g} to {speedup.high:.3g}" in first
     assert right.feedback in str(right)
