@@ -8,7 +8,7 @@ import click
 from rich.text import Text
 
 from evokernel.cli.display.tables import put, sheet, table, workloads
-from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, clean, interval, one_line, stdout, styled_speedup
+from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, clean, interval, one_line, say, stdout, styled_speedup
 from evokernel.cli.display.word_table import WordTable
 from evokernel.cli.locate import EXISTING_FILE, cuda_include_option, json_option
 from evokernel.records.evaluation import Evaluation, Fidelity
@@ -77,6 +77,7 @@ def command(  # noqa: PLR0913 - one for each option
         context.exit(0 if built.ok else WRONG_EXIT)
     budgets = (Fidelity.PRECISE, Fidelity.FINAL) if final else (Fidelity.PRECISE,)
     settings = EvaluationConfig(expert=str(expert or ""), cuda_include=cuda_include)
+    say("judging the kernel: admission of the task, device, baselines, then its own checks and times; half a minute")
     judgement = judge(candidate, task_spec, budgets=budgets, settings=settings, threads=threads)
     if as_json:
         click.echo(json.dumps(judgement_document(judgement, task=task_spec, file=str(file)), indent=2))
