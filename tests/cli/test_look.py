@@ -236,6 +236,11 @@ def test_fork(ids: dict[str, str], call: Call, project: Path) -> None:
     assert not {"judged", "sandbox", "since", "next"} & set(text.split(" best kernel ")[0].split())
 
 
+def test_a_misspelt_word_for_a_candidate_is_told(ids: dict[str, str], call: Call) -> None:
+    said = words(call("show", "bset").stderr)
+    assert "'bset' is no candidate id; ids are up to 16 hexadecimal digits; did you mean 'best'?" in said
+
+
 def test_several_stores_ask_for_a_name(ids: dict[str, str], call: Call, project: Path) -> None:
     fill_store(project / "runs" / "other.db")
     result = call("best")
