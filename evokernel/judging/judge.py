@@ -233,6 +233,6 @@ def _device(config: RunConfig, task: Task, machine: Machine) -> DeviceClass:
         raise ConfigError(f"task {task.name!r} has no workloads for {chosen}; it has some for {known}")
     if chosen == "cuda" and machine.gpu is None:
         language = config.on(chosen).language
-        other = "; --device cpu (in Python device=\"cpu\") judges kernels in C++" if "cpu" in task.workloads else ""
+        other = '; --device cpu (in Python device="cpu") judges kernels in C++' if "cpu" in task.workloads else ""
         raise ConfigError(f"kernels in {language} are judged on an NVIDIA GPU, and none is visible here{other}")
     return chosen

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from archive.lineage import lineage_graph
 from archive.store import Store
+from evokernel.cli.locate import store_path
 from evokernel.errors import StoreError
 from evokernel.records.candidate import Candidate
 from evokernel.records.remarks import Remark, RemarkKind
@@ -173,11 +174,13 @@ class Run:
 
 
 def open_store(path: str | os.PathLike[str]) -> Run:
-    """Open the store of a run for reading; the search that writes it may be at work.
+    """Open the store of a run for reading, by its path or that of its config; the search may be at work.
 
-    Raises `StoreError` if there is no store at the path, or it cannot be read.
+    Raises:
+        StoreError: there is no store at the path, or it cannot be read.
+        ConfigError: the config cannot be used.
     """
-    return Run(Store.open(os.fspath(path), write=False))
+    return Run(Store.open(store_path(Path(path)), write=False))
 
 
 def _known(attributes: Mapping[str, Any]) -> dict[str, Any]:

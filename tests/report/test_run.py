@@ -56,6 +56,16 @@ def test_best_and_candidates(run: Run, ids: dict[str, str]) -> None:
     assert "gemm in cpp" in repr(run)
 
 
+def test_a_config_names_its_store_in_python_too(ids: dict[str, str], tmp_path: Path) -> None:
+    config = tmp_path / "mine.yaml"
+    config.write_text(
+        f"task: gemm\nstore: {tmp_path / 'a.db'}\nbudget: {{evaluations: 1}}\n"
+        "islands: [{name: one, operators: {tune: 1}}]\n"
+    )
+    with open_store(config) as run:
+        assert run.best().candidate.id == ids["best"]
+
+
 def test_frame_has_a_row_for_each_judged_candidate(run: Run, ids: dict[str, str]) -> None:
     frame = run.frame()
     assert list(frame.columns) == [*COLUMNS, "descriptor_vector_bits"]
