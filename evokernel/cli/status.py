@@ -120,6 +120,7 @@ def _facts(status: RunStatus, *, environment: bool) -> WordTable:
             "sandbox": sandbox_text(run.sandbox, full=environment) if status.mode and not new else "",
             "device": one_line(run.device),
             "environment": one_line(run.environment) if environment else "",
+            "task": one_line(run.task) if run.task != run.title else "",
             "forked from": f"run {one_line(run.forked_from)}" if run.forked_from else "",
             "store": str(run.path),
         }

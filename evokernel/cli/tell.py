@@ -22,6 +22,7 @@ from evokernel.config.run import RunConfig
 from evokernel.errors import StoreLocked
 from evokernel.offline.answers import AnswerFate, TellReport, fates, tell
 from evokernel.records.events import Notice
+from evokernel.report.status import task_name
 
 REFUSED_EXIT = 1
 _WIDTH = 160
@@ -101,7 +102,7 @@ def _waiting(path: Path) -> bool:
 
 async def _judge(settings: RunConfig, path: Path) -> SessionEnd:
     with Store.open(path, write=True) as store:
-        view = make_view(stdout(), title=f"{settings.task}, {path}: answers")
+        view = make_view(stdout(), title=f"{task_name(settings.task)}, {path}: answers")
         with view:
             view.hear(Notice("loading the task and its tool chain"))
             view.tick(NOTHING)

@@ -23,7 +23,7 @@ from evokernel.judging.user_function import PROJECTS, function_project, make_fol
 from evokernel.python.background_search import BackgroundSearch
 from evokernel.python.run import Run, open_store
 from evokernel.report.best import find_best
-from evokernel.report.status import run_facts
+from evokernel.report.status import run_facts, task_name
 from evokernel.scaffold.task_text import template
 from evokernel.tasks import task_path
 
@@ -69,7 +69,7 @@ def evolve(
     if store is None:
         store = store_of(config, loaded) if str(what).endswith((".yaml", ".yml")) else config.with_suffix(".db")
     path = Path(store)
-    view = make_view(console, title=f"{loaded.task}, {path}") if progress else None
+    view = make_view(console, title=f"{task_name(loaded.task)}, {path}") if progress else None
     reason = BackgroundSearch(loaded, path).follow(view)
     if progress:
         with Store.open(path, write=False) as opened:

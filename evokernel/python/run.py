@@ -50,7 +50,7 @@ class Run:
 
     def __repr__(self) -> str:
         facts = self.facts
-        return f"Run({str(facts.path)!r}: {facts.task} in {facts.language} on {facts.device})"
+        return f"Run({str(facts.path)!r}: {facts.title} in {facts.language} on {facts.device})"
 
     def _repr_html_(self) -> str:
         from evokernel.cli.display.tables import best_kernel_tables

@@ -58,9 +58,9 @@ class RunFacts:
 
     @property
     def title(self) -> str:
-        """The task, or in words why there is none yet."""
+        """The name of the task, or in words why there is none yet."""
         new = f"fork of run {self.forked_from}, not begun" if self.forked_from else "a run that has not begun"
-        return self.task or new
+        return task_name(self.task) or new
 
 
 class RunState(StrEnum):
@@ -128,6 +128,11 @@ class RunStatus:
     def priced(self) -> bool:
         """True where a cost of 0 is 0, as `prices_known` says."""
         return prices_known(self.run.config)
+
+
+def task_name(spec: str) -> str:
+    """Return the name of a task: where the run has a file, its name without `_task.py`."""
+    return Path(spec).name.removesuffix(".py").removesuffix("_task")
 
 
 def run_facts(store: Store) -> RunFacts:

@@ -17,9 +17,10 @@ from typing import Any
 from archive.store import Store
 from evokernel import __version__
 from evokernel.errors import StoreError
+from evokernel.report.status import task_name
 from evokernel.training.dataset_guide import arrow_fields, card, folder_card
 from evokernel.training.rows import FORMAT, KINDS, ReplyChoice, Row, rows_of
-from evokernel.training.tables import TABLES, PromptWriter, TableChoice, difficulty, table_rows, task_name
+from evokernel.training.tables import TABLES, PromptWriter, TableChoice, difficulty, table_rows
 
 MANIFEST, SCHEMA, CARD = "dataset.json", "schema.json", "README.md"
 _TEST = ".test"
