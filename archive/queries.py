@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 from archive.database import Database
 from archive.journal import EntryKind, lineages
@@ -43,7 +44,9 @@ def candidate(database: Database, name: str) -> StoredCandidate:
     """Return the candidate with an id or the beginning of one. Raises `StoreError` if none or several begin with it."""
     wanted = name.strip().lower()
     if not re.fullmatch(r"[0-9a-f]{1,16}", wanted):
-        raise StoreError(f"{name!r} is no candidate id; ids are up to 16 hexadecimal digits{_some_ids(database)}")
+        near = get_close_matches(wanted, ("best", "seed"), n=1)
+        meant = f"; did you mean {near[0]!r}?" if near else _some_ids(database)
+        raise StoreError(f"{name!r} is no candidate id; ids are up to 16 hexadecimal digits{meant}")
     which = "WHERE c.id >= ? AND c.id < ? ORDER BY c.id LIMIT ?"
     rows = database.rows(f"{_CANDIDATES} {which}", (wanted, wanted + "g", _SHOWN + 1))
     if not rows:

@@ -54,7 +54,7 @@ def command(stores: tuple[Path, ...], levels: tuple[float, ...], as_json: bool) 
     search.
     """
     if len(stores) < 2:
-        raise click.UsageError("name at least two stores")
+        raise click.UsageError("name at least two stores, for example runs/*.db")
     with ExitStack() as opened:
         found = compare([opened.enter_context(open_store(store)) for store in stores], levels=levels)
     if as_json:

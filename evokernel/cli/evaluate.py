@@ -8,7 +8,20 @@ import click
 from rich.text import Text
 
 from evokernel.cli.display.tables import put, sheet, table, workloads
-from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, clean, interval, one_line, stdout, styled_speedup
+from evokernel.cli.display.text import (
+    BAD,
+    DIM,
+    GOOD,
+    STRONG,
+    WARN,
+    clean,
+    interval,
+    one_line,
+    say,
+    stderr,
+    stdout,
+    styled_speedup,
+)
 from evokernel.cli.display.word_table import WordTable
 from evokernel.cli.locate import EXISTING_FILE, cuda_include_option, json_option
 from evokernel.records.evaluation import Evaluation, Fidelity
@@ -59,8 +72,9 @@ def command(  # noqa: PLR0913 - one for each option
     as_json: bool,
 ) -> None:
     """Judge one kernel FILE as a search would: is it right, and how fast is it?"""
-    from evokernel.config.run import EvaluationConfig, language_of
+    from evokernel.config.run import DEVICE_OF, EvaluationConfig, language_of
     from evokernel.evaluate.client.evaluate_kernel import judge, judgement_document, read_candidate
+    from evokernel.evaluate.device.cores import too_many_threads
 
     context = click.get_current_context()
     if compile_only and (final or expert):
@@ -77,6 +91,9 @@ def command(  # noqa: PLR0913 - one for each option
         context.exit(0 if built.ok else WRONG_EXIT)
     budgets = (Fidelity.PRECISE, Fidelity.FINAL) if final else (Fidelity.PRECISE,)
     settings = EvaluationConfig(expert=str(expert or ""), cuda_include=cuda_include)
+    if crowd := too_many_threads(threads, device=DEVICE_OF[candidate.language]):
+        stderr().print(Text(f"warning: {crowd}", style=WARN))
+    say("judging the kernel: admission of the task, device, baselines, then its own checks and times; half a minute")
     judgement = judge(candidate, task_spec, budgets=budgets, settings=settings, threads=threads)
     if as_json:
         click.echo(json.dumps(judgement_document(judgement, task=task_spec, file=str(file)), indent=2))

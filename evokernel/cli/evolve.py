@@ -35,7 +35,7 @@ from evokernel.evaluate.device.cores import busy_machine
 from evokernel.records.events import Notice
 from evokernel.records.run import NOTHING_LEFT
 from evokernel.report.best import BestKernel, find_best
-from evokernel.report.status import RunFacts, run_facts
+from evokernel.report.status import RunFacts, run_facts, task_name
 
 _UNITS = {"s": 1 / 3600, "min": 1 / 60, "m": 1 / 60, "h": 1.0}
 """Units of a time in hours."""
@@ -181,7 +181,7 @@ def _words(command: str) -> tuple[str, ...]:
 async def _evolve(
     settings: RunConfig, path: Path, deliveries: Sequence[Delivery], *, session: SessionBudget
 ) -> SessionEnd:
-    view = make_view(stdout(), title=f"{settings.task}, {path}")
+    view = make_view(stdout(), title=f"{task_name(settings.task)}, {path}")
     with Store.open(path, write=True) as store:
         with view:
             view.hear(Notice("loading the task and its tool chain"))
@@ -238,7 +238,7 @@ def show_end(best: BestKernel | None, run: RunFacts, *, summary: str, go_on: str
         sheet(
             {
                 "best": f"evokernel best {run.path}",
-                "how": f"evokernel lineage --store {run.path}",
+                "how": f"evokernel lineage {run.path}",
                 "take": to_take(best, run),
                 "go on": go_on,
             }

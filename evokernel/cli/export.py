@@ -8,7 +8,7 @@ import click
 from rich.text import Text
 
 from evokernel.cli.display.tables import put, sheet, workloads
-from evokernel.cli.display.text import DIM, GOOD, STRONG, clean, interval, stderr, stdout, times
+from evokernel.cli.display.text import DIM, GOOD, STRONG, clean, interval, say, stderr, stdout, times
 from evokernel.cli.locate import PATH, open_store, store_option
 from evokernel.cli.training import check_training, export_training, training_options
 from evokernel.records.timing import Speedup
@@ -142,10 +142,6 @@ def _refuse_mixed(context: click.Context, *, training: bool, check: bool) -> Non
             raise click.UsageError(f"{option.opts[0]} belongs to {where}")
 
 
-def _say(stage: str) -> None:
-    stderr().print(Text(stage, style=DIM))
-
-
 def _wanted(store: "Store", name: str) -> str:
     """Return the id of the kernel to export, and say so where it is not the one that `best` shows."""
     if name:
@@ -165,7 +161,7 @@ def _pair(place: Path | None, back: Path, name: str, *, out: Path | None) -> Non
     with open_store(place) as forward, open_store(back) as backward:
         wanted = _wanted(forward, name), _wanted(backward, "")
         folder = out or Path(f"kernel_{wanted[0][:8]}_{wanted[1][:8]}")
-        made = export_pair(forward, backward, wanted, out=folder, notify=_say)
+        made = export_pair(forward, backward, wanted, out=folder, notify=say)
     facts = {
         "forward": f"{made.forward.candidate}  {times(made.forward.speedup.value)} ({interval(made.forward.speedup)})",
         "backward": f"{made.backward.candidate}  {times(made.backward.speedup.value)} "
@@ -189,7 +185,7 @@ def _kernel(
     with open_store(place) as opened:
         wanted = _wanted(opened, name)
         patched = patch_of_run(opened, wanted) if patch else None
-        made = export(opened, wanted, out=out or Path(f"kernel_{wanted[:8]}"), notify=_say, **choice)
+        made = export(opened, wanted, out=out or Path(f"kernel_{wanted[:8]}"), notify=say, **choice)
     put(
         stdout(),
         Text.assemble(("exported ", GOOD), (made.candidate, STRONG), f" to {clean(str(made.folder))}"),

@@ -1,6 +1,6 @@
 """`evokernel init`: from a PyTorch operation to a task, kernels to start from and a config."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from evokernel.cli.locate import EXISTING_FILE, FOLDER
 if TYPE_CHECKING:
     from evokernel.scaffold.gradients.saved_values import SaveChoice
     from evokernel.scaffold.project import Project, ProjectSettings
+    from evokernel.task import Tensor
 
 
 @click.command(epilog="Exit codes: 0 done; 1 the task cannot judge kernels; 2 an error, said on stderr.")
@@ -153,8 +154,12 @@ def _facts(project: "Project") -> WordTable:
 
     layout = project.layout
     dims = [f"{d.name}={d.example}" + (f" (steps of {d.unit})" if d.unit > 1 else "") for d in layout.dimensions]
+    signature = project.task.signature
+    stated = " = " in project.task.description  # a long one, as of a module with many weights, is the name alone
     facts = {
         "computes": project.task.description,
+        "takes": "" if stated else _tensors_text(signature.inputs),
+        "writes": "" if stated else _tensors_text(signature.outputs),
         "may vary": ", ".join(dims) or "nothing: every size is fixed by the operation",
     }
     if fixed := project.task.fixed:
@@ -169,6 +174,10 @@ def _facts(project: "Project") -> WordTable:
     facts |= {"integers": ", ".join(f"{name} < {below}" for name, below in ranges.items())} if ranges else {}
     facts |= {"note": "; ".join(project.remarks)} if project.remarks else {}
     return sheet({**facts, "flops": project.task.flops})
+
+
+def _tensors_text(tensors: "Sequence[Tensor]") -> str:
+    return ", ".join(f"{each.name}[{','.join(map(str, each.shape))}]" for each in tensors)
 
 
 def _seeds(project: "Project") -> Iterator[Text]:

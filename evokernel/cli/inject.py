@@ -32,7 +32,7 @@ def command(store: Path | None, file: str, why: str) -> None:
         foreign = candidate.language != identity.language
         _refuse_no_kernel(file, candidate, foreign=foreign)
         if not foreign and opened.proposal_of(candidate.id) is not None:
-            raise ConfigError(f"{candidate.id} is in the run already: `evokernel show {candidate.id} --store {path}`")
+            raise ConfigError(f"{candidate.id} is in the run already: `evokernel show {path} {candidate.id}`")
     then = hand_in(
         path,
         "foreign" if foreign else "source",

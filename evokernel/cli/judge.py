@@ -9,7 +9,7 @@ import click
 from rich.text import Text
 
 from evokernel.cli.display.tables import put, sheet, table
-from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, one_line, stderr, stdout
+from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, one_line, say, stderr, stdout
 from evokernel.cli.display.word_table import WordTable
 from evokernel.cli.locate import EXISTING_FILE, FOLDER, json_option
 
@@ -67,6 +67,7 @@ def command(
     if not self_test:
         raise click.UsageError("say --self-test; one kernel is judged by: evokernel evaluate FILE --task T")
     chosen = choose_kernel(task_spec, kernel, language=language)
+    say("judging a right kernel, then those that cheat: minutes")
     with stderr().status("judging a right kernel", spinner="line", refresh_per_second=2) as status:
         found = attack(
             task_spec,

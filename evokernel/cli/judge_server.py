@@ -57,9 +57,10 @@ def command(
     console = stdout()
     try:
         with (
+            BatchServer(token=token, host=host, port=port) as server,  # what is wrong with these is told at once
             Judge(task, language=language, device=device, fidelity=fidelity, threads=threads) as judge,
-            BatchServer(judge, token=token, host=host, port=port) as server,
         ):
+            server.ask(judge)
             console.print(Text(clean(server.url), style=STRONG), soft_wrap=True)
             judged = f"{judge.task.name} in {judge.language} on {clean(judge.identity.device)}"
             console.print(sheet({"token": server.access.token, "judges": judged}), soft_wrap=True)

@@ -24,6 +24,8 @@ OPENED = "evokernel.opened_stores"
 _METAVAR = "STORE|CONFIG"
 _IDS = ("A", "B", "ID")
 """Metavars of candidates."""
+_NO_STORES = (*_IDS, "DIR")
+"""Metavars of arguments that a name of a store is none of."""
 Command = Callable[..., Any]
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -90,7 +92,9 @@ def _told_apart(words: Sequence[str], store: Path | None, others: Mapping[str, s
     place = None
     if len(needed) < len(others) or not others:
         place = next((number for number, word in enumerate(rest) if not others or is_store(word)), None)
-    elif len(rest) > len(others) or (store is None and len(rest) > 1 and _names_store(rest[0])):
+    elif len(rest) > len(others) or (
+        store is None and rest and _names_store(rest[0]) and (len(rest) > 1 or needed[0] in _NO_STORES)
+    ):
         place = 0
     if place is not None:
         named = Path(rest.pop(place))

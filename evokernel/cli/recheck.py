@@ -8,7 +8,7 @@ import click
 from rich.text import Text
 
 from evokernel.cli.display.tables import put, sheet, table
-from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, interval, stderr, stdout, times
+from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, interval, say, stderr, stdout, times
 from evokernel.cli.display.word_table import WordTable
 from evokernel.cli.locate import POSITIVE, json_option
 from evokernel.records.timing import Speedup
@@ -53,6 +53,7 @@ def command(
     """
     from evokernel.export.recheck import RecheckOutcome, recheck, recheck_document
 
+    say("judging each kernel anew, in fresh processes: half a minute each, or more")
     found: list[Recheck] = []
     with stderr().status("judging", spinner="line", refresh_per_second=2) as status:
         for folder in exports:

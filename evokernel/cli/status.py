@@ -91,9 +91,8 @@ def command(store: Path | None, since: float | None, verbose: bool, as_json: boo
 
 def _head(status: RunStatus) -> Text:
     run = status.run
-    new = f"fork of run {one_line(run.forked_from)}, not begun" if run.forked_from else "a run that has not begun"
     about = f"  {one_line(run.language)}" * bool(run.language) + f"  run {run.run_id}" * bool(run.run_id)
-    return Text.assemble((one_line(run.task) or new, STRONG), (about, DIM))
+    return Text.assemble((one_line(run.title), STRONG), (about, DIM))
 
 
 def _facts(status: RunStatus, *, environment: bool) -> WordTable:
@@ -121,6 +120,7 @@ def _facts(status: RunStatus, *, environment: bool) -> WordTable:
             "sandbox": sandbox_text(run.sandbox, full=environment) if status.mode and not new else "",
             "device": one_line(run.device),
             "environment": one_line(run.environment) if environment else "",
+            "task": one_line(run.task) if run.task != run.title else "",
             "forked from": f"run {one_line(run.forked_from)}" if run.forked_from else "",
             "store": str(run.path),
         }

@@ -8,8 +8,8 @@ from evokernel.errors import EvokernelError
 from evokernel.evaluate.device.device_class import this_machine
 from evokernel.languages import make_language
 from evokernel.languages.toolchain import forge_plain, run_plain
+from evokernel.report.status import task_name
 from evokernel.tasks import load_task
-from evokernel.training.tables import task_name
 from operators.llm.sections import guide_section, task_section
 
 

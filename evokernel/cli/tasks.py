@@ -50,7 +50,7 @@ def _facts(task: "Task") -> WordTable:
             "flops": task.flops,
             "bytes": task.bytes_moved or "each tensor touched once",
             "precision": f"longest sum {precision.reduction}, slack {precision.slack:g}{exact}",
-            "baselines": ", ".join(task.baselines) if task.baselines else "the reference itself",
+            "baselines": ", ".join(task.baselines) if task.baselines else "reference, which is the reference itself",
             "checked on": ", ".join(task.distributions),
             "seeds": ", ".join(f"{language}: {path}" for language, path in task.seeds.items()),
         }

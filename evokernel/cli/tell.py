@@ -22,6 +22,7 @@ from evokernel.config.run import RunConfig
 from evokernel.errors import StoreLocked
 from evokernel.offline.answers import AnswerFate, TellReport, fates, tell
 from evokernel.records.events import Notice
+from evokernel.report.status import task_name
 
 REFUSED_EXIT = 1
 _WIDTH = 160
@@ -44,7 +45,7 @@ def command(ctx: click.Context, store: Path | None, folder: str, model: str, que
     """
     place = store or store_path(None)
     path, given = store_path(place), config_of(place)
-    settings, seq = _settings(path, given)
+    settings, seq = _settings(path, given, judged=not queue)
     told = tell(path, Path(folder), config=settings, model=model, author=author())
     for name, why in told.refused.items():
         stderr().print(clean(f"{name}: {why}"))
@@ -69,12 +70,19 @@ def command(ctx: click.Context, store: Path | None, folder: str, model: str, que
     ctx.exit(exit_code)
 
 
-def _settings(path: Path, given: RunConfig | None) -> tuple[RunConfig, int]:
-    """Return the config to judge with, and the seq the run has now."""
+def _settings(path: Path, given: RunConfig | None, *, judged: bool) -> tuple[RunConfig, int]:
+    """Return the config to judge with, and the seq the run has now.
+
+    Raises `RunMismatch` for a config that cannot judge, before any answer is handed in.
+    """
+    from evokernel.engine.search import edits_since
     from evokernel.offline.prompts import run_config  # takes a second: it imports the engine
 
     with open_store(path) as store:
-        return run_config(store, given), store.last_seq()
+        settings = run_config(store, given)
+        if judged:
+            edits_since(store, settings)
+        return settings, store.last_seq()
 
 
 def _summary(told: TellReport) -> str:
@@ -94,7 +102,7 @@ def _waiting(path: Path) -> bool:
 
 async def _judge(settings: RunConfig, path: Path) -> SessionEnd:
     with Store.open(path, write=True) as store:
-        view = make_view(stdout(), title=f"{settings.task}, {path}: answers")
+        view = make_view(stdout(), title=f"{task_name(settings.task)}, {path}: answers")
         with view:
             view.hear(Notice("loading the task and its tool chain"))
             view.tick(NOTHING)

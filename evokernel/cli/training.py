@@ -1,6 +1,7 @@
 """Options `--training` and `--check` of `evokernel export`: rows to learn from, and their check."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,12 +12,13 @@ from rich.text import Text
 from archive.store import Store
 from evokernel.cli.completion import complete_operators, complete_tasks
 from evokernel.cli.display.tables import put, sheet
-from evokernel.cli.display.text import BAD, GOOD, STRONG, clean, stderr, stdout
-from evokernel.cli.locate import FILE, PATH, open_store
+from evokernel.cli.display.text import BAD, GOOD, STRONG, WARN, clean, say, stderr, stdout
+from evokernel.cli.locate import PATH, open_store
 from evokernel.errors import EvokernelError
 from evokernel.records.candidate import Candidate, Proposal
 from evokernel.records.evaluation import Fidelity, Status
 from evokernel.records.llm import Message
+from evokernel.report.effort import model_rows, operator_rows
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MOST_SHOWN = 20
@@ -33,7 +35,7 @@ _OPTIONS = (
     ),
     click.option(
         "--check",
-        type=FILE,
+        type=PATH,
         metavar="FILE",
         help="Check the rows of such a file against the stores they come from.",
     ),
@@ -103,7 +105,11 @@ def export_training(folder: Path, places: Sequence[Path | None], asked: dict[str
         holdout_passed=asked["holdout_passed"],
         discount=asked["discount"],
     )
+    say("reading the runs, and writing their tables")
     with ExitStack() as stack:
+        stores = _opened(places, stack)
+        for stranger in _strangers(stores, operators=asked["operators"], models=asked["models"]):
+            stderr().print(Text(f"warning: {clean(stranger)}", style=WARN))
         tables = TableChoice(
             form=asked["form"],
             balance=asked["balance"],
@@ -111,7 +117,7 @@ def export_training(folder: Path, places: Sequence[Path | None], asked: dict[str
             **{name: getattr(choice, name) for name in _SHARED},
         )
         made = write_dataset(
-            folder, _opened(places, stack), choice,
+            folder, stores, choice,
             tables=tables, guide=task_guide, write=_rule_prompts, test_tasks=asked["test_tasks"],
             parquet=asked["parquet"], difficulties=limits,
         )  # fmt: skip
@@ -125,6 +131,16 @@ def export_training(folder: Path, places: Sequence[Path | None], asked: dict[str
             }
         ),
     )
+
+
+def _strangers(stores: Sequence[Store], **asked: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence for each filter by `operators` or `models` that nothing in the runs can pass."""
+    for kind, names in asked.items():
+        rows = (operator_rows(each, Counter()) if kind == "operators" else model_rows(each) for each in stores)
+        known = {row.name for found in rows for row in found} if names else set()
+        if names and not known & {*names}:
+            there = f"there are {', '.join(sorted(known))}" if known else "they have none"
+            yield f"no run has the {kind.removesuffix('s')} {' or '.join(names)}, so most tables are empty; {there}"
 
 
 def _rule_prompts(store: Store, proposals: Sequence[Proposal]) -> Mapping[int, tuple[Message, ...]]:

@@ -46,8 +46,8 @@ def edits_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[
         raise RunMismatch(
             "the config differs from the one this store was made with in settings that cannot change within a run:\n  "
             + "\n  ".join(refused)
-            + "\nUndo the edit, start anew with --fresh (the old store is kept) or in another store (--store; in "
-            "Python store=), or `evokernel fork` a candidate into a new store"
+            + "\nUndo the edit, or repeat the --set that the run began with; start anew with --fresh (the old store is "
+            "kept) or in another store (--store; in Python store=), or `evokernel fork` a candidate into a new store"
         )
     return changed
 

@@ -63,7 +63,8 @@ def load_config(path: Path, *, overrides: Sequence[str] = (), look_up: LookUp | 
         near = get_close_matches(path.name, [each.name for each in path.parent.glob("*.y*ml")], n=1)
         hint = f"did you mean {str(path.with_name(near[0]))!r}? " if near else ""
         raise ConfigError(
-            f"there is no config {path}: {hint}`evokernel init` writes one for an operation of yours"
+            f"there is no config {path}: {hint}`evokernel init` writes one for an operation of yours, and three lines "
+            "are one for a built-in task (docs/config.md)"
         ) from None
     except UnicodeDecodeError:
         raise ConfigError(
@@ -153,7 +154,9 @@ def _child(place: Any, name: str, key: str) -> Any:
         for index, item in enumerate(place):
             if isinstance(item, dict) and name in (item.get("name"), str(index)):
                 return item
-        raise ConfigError(f"--set {key}: no item {name!r} in that list")
+        names = [str(item["name"]) for item in place if isinstance(item, dict) and "name" in item]
+        known = f"; {nearest(name, names)}" if names else ""
+        raise ConfigError(f"--set {key}: no item {name!r} in that list{known}")
     if isinstance(place, dict):
         if place.get(name) is None:
             place[name] = {}

@@ -29,7 +29,7 @@ from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.cluster.host import LocalOpening
 from evokernel.evaluate.cluster.ray_hosts import RayHosts
-from evokernel.evaluate.device.cores import default_in_flight
+from evokernel.evaluate.device.cores import default_in_flight, too_many_threads
 from evokernel.evaluate.device.device_class import Resolved, gpus_note, resolve_device, this_machine
 from evokernel.languages.constrained import constrained
 from evokernel.languages.device_limits import DeviceLimits
@@ -96,7 +96,9 @@ def assemble(
     gpus = machine.gpus(resolved.device, wanted=config.evaluation.gpus)
     several = "one host" if hosts and len(hosts) == 1 else f"up to {len(hosts or ())} hosts"
     spread = Notice(f"candidates are judged by {several} of a Ray cluster") if hosts else None
-    for note in filter(None, (resolved.note, spread or gpus_note(machine, used=gpus))):
+    crowd = "" if hosts else too_many_threads(config.threads, device=resolved.device)
+    crowded = Notice(crowd, warning=True) if crowd else None
+    for note in filter(None, (resolved.note, spread or gpus_note(machine, used=gpus), crowded)):
         for listener in listeners:
             listener.hear(note)
     language = make_language_of(config, language, limits=machine.limits(resolved.device))

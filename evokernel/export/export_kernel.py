@@ -33,7 +33,7 @@ from evokernel.report.best import find_best
 from evokernel.report.documents import portrait_document
 from evokernel.report.lineage import CandidateDetails, portrait, story
 from evokernel.report.status import RunFacts, run_facts
-from evokernel.report.verdicts import nowhere_above, over_torch
+from evokernel.report.verdicts import nowhere_above, over_torch, torch_words
 from evokernel.task import Task
 from evokernel.tasks import load_task, task_hash
 
@@ -225,8 +225,9 @@ def _slower(store: Store, evaluations: Sequence[Evaluation], accept_from: float)
     found = [(over_torch(last, timing), timing.workload) for last in evaluations for timing in last.timings]
     speedup, workload = max(found, key=lambda pair: pair[0].low)
     names, best = dict.fromkeys(each.candidate_id for each in evaluations), find_best(store)
+    torch = torch_words(evaluations[0].timings)
     said = (
-        f"not exported, since nowhere faster than torch: {', '.join(names)}. The best is {speedup.value:.3f}x "
+        f"not exported, since nowhere faster than {torch}: {', '.join(names)}. The best is {speedup.value:.3f}x "
         f"({speedup.low:.3f} to {speedup.high:.3f}) of torch's speed, on {workload}, and intervals from "
         f"{accept_from:g} on are accepted; `--accept-from {max(speedup.low - 0.001, 0):.3f}` takes it all the same"
     )

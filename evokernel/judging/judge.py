@@ -1,7 +1,9 @@
 """Judge for Python: one warm evaluator in a thread of its own, asked synchronously."""
 
 import asyncio
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, ExitStack, suppress
@@ -14,7 +16,7 @@ from evokernel.errors import ConfigError, EvokernelError, HarnessError, Language
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.judge_process import JudgeHostClient
 from evokernel.evaluate.client.open_evaluator import open_evaluator
-from evokernel.evaluate.device.cores import default_in_flight
+from evokernel.evaluate.device.cores import default_in_flight, too_many_threads
 from evokernel.evaluate.device.device_class import Machine, this_machine
 from evokernel.judging.user_function import PROJECTS, task_file
 from evokernel.protocols import Evaluator
@@ -47,6 +49,7 @@ class Judge:
         threads: threads that a kernel may use on a processor.
         evaluation: further settings by name, as docs/config.md has them under `evaluation`.
         folder: where the task of a function is written.
+        progress: say on stderr what the start is at, and when it is done.
 
     Raises:
         TaskError: the task cannot be loaded or made, or is not fit to judge.
@@ -64,19 +67,24 @@ class Judge:
         threads: int = 1,
         evaluation: Mapping[str, Any] | None = None,
         folder: str | Path = PROJECTS,
+        progress: bool = True,
     ) -> None:
         self.fidelity = _fidelity(fidelity)
-        machine = this_machine()
+        machine, say = this_machine(), _say if progress else _keep_quiet
         with ExitStack() as begun:
             # it imports torch while the task's file does here
             host = begun.enter_context(JudgeHostClient("cpu" if machine.gpu is None else "cuda"))
-            self.spec = task_file(task, example_inputs, folder=Path(folder), device=device)
+            self.spec = task_file(task, example_inputs, folder=Path(folder), device=device, notify=say)
+            say("starting the judge: admission of the task, device, baselines; ten seconds, sometimes more")
+            began = time.monotonic()
             loaded = load_task(self.spec)
             given = {"language": language, "device": device, "threads": threads, "evaluation": evaluation or {}}
             config = parse_config(_NO_SEARCH | {"task": self.spec} | given, "the settings of this judge")
             config = config.on(_device(config, loaded, machine))
             self.language, chosen, settings = config.language, DEVICE_OF[config.language], config.evaluation
             self.task: Task = loaded.on(chosen)
+            if crowd := too_many_threads(threads, device=chosen):
+                say(f"warning: {crowd}")
             made = local_language(self.language, settings, threads=threads, device=machine.limits(chosen))
             opening = open_evaluator(self.spec, made, settings=settings, threads=threads, machine=machine, start=host)
             self._host = begun.pop_all()
@@ -96,6 +104,8 @@ class Judge:
         except BaseException:
             self.close()
             raise
+        taken_s = time.monotonic() - began
+        say(f"ready after {taken_s:.0f} s, for kernels of task {self.task.name} in {self.language}")
 
     def __call__(self, source: str, *, fidelity: str = "") -> Evaluation:
         """Judge one source. Raises `JudgeClosed` after the end; a fault of our own is an evaluation, too."""
@@ -197,6 +207,15 @@ class Judge:
                 answer.set_result(harness_failure(key, request.candidate.id, str(error)))
 
 
+def _say(text: str) -> None:
+    sys.stderr.write(f"evokernel: {text}\n")
+    sys.stderr.flush()
+
+
+def _keep_quiet(text: str) -> None:
+    """Drop a message."""
+
+
 def _fidelity(name: str) -> Fidelity:
     try:
         return Fidelity(name)
@@ -214,5 +233,6 @@ def _device(config: RunConfig, task: Task, machine: Machine) -> DeviceClass:
         raise ConfigError(f"task {task.name!r} has no workloads for {chosen}; it has some for {known}")
     if chosen == "cuda" and machine.gpu is None:
         language = config.on(chosen).language
-        raise ConfigError(f"kernels in {language} are judged on an NVIDIA GPU, and none is visible here")
+        other = '; --device cpu (in Python device="cpu") judges kernels in C++' if "cpu" in task.workloads else ""
+        raise ConfigError(f"kernels in {language} are judged on an NVIDIA GPU, and none is visible here{other}")
     return chosen

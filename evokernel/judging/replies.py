@@ -1,5 +1,7 @@
 """Source of a kernel in a model's reply, read as operators read replies."""
 
+from evokernel.config.run import DEVICE_OF
+from evokernel.errors import LanguageError
 from evokernel.task import Task
 from evokernel.tasks import load_task
 from operators.llm.replies.kernels import ReplyExpectation, read_kernel
@@ -17,8 +19,10 @@ def source_of_reply(reply: str, task: str | Task, *, language: str, parent: str 
 
     Raises:
         ValueError: there is no kernel for the task in it; the message is the reason, fit for a model.
-        TaskError: there is no such task.
+        TaskError, LanguageError: there is no such task, or no such language.
     """
+    if language not in DEVICE_OF:
+        raise LanguageError(f"unknown language {language!r}: expected one of {', '.join(DEVICE_OF)}")
     known = task if isinstance(task, Task) else load_task(task)
     wanted = ReplyExpectation(language=language, signature=known.signature, original=parent)
     return read_kernel(tidy(reply), wanted)

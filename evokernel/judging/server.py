@@ -7,23 +7,28 @@ from evokernel.judging.judge import Judge
 from evokernel.serve.application import ServerLimits
 from evokernel.serve.web_server import WebServer
 
-TOKEN_VARIABLE = "EVOKERNEL_JUDGE_TOKEN"
+_TOKEN = "--token or EVOKERNEL_JUDGE_TOKEN"
 DEFAULTS = BatchLimits()
 _HEAD_BYTES = 16_384
 
 
 class BatchServer(WebServer):
-    """A server that listens once it is made, on loopback unless told otherwise. Every request needs its token."""
+    """A server that listens once it is made, on loopback unless told otherwise. Every request needs its token.
 
-    def __init__(
-        self, judge: Judge, *, token: str = "", host: str = "127.0.0.1", port: int = 0, limits: BatchLimits = DEFAULTS
-    ) -> None:
+    Clients wait until it has a judge, which takes seconds to start, and serves.
+    """
+
+    def __init__(self, *, token: str = "", host: str = "127.0.0.1", port: int = 0) -> None:
         """Listen; without a token one is made at random.
 
         Raises `ConfigError` if the host, the port or the token cannot be used.
         """
-        given = {TOKEN_VARIABLE: token or secrets.token_urlsafe(24)}
-        super().__init__(host=host, port=port, environment=given, variable=TOKEN_VARIABLE)
+        super().__init__(
+            host=host, port=port, environment={_TOKEN: token or secrets.token_urlsafe(24)}, variable=_TOKEN
+        )
+
+    def ask(self, judge: Judge, *, limits: BatchLimits = DEFAULTS) -> None:
+        """Set the judge that answers, and the limits of clients."""
         self.judge = judge
         self.answer_with(
             JudgeApplication(judge, self.access, limits=limits),

@@ -16,11 +16,16 @@ _SHORT = {"float64": "fp64", "float32": "", "float16": "fp16", "bfloat16": "bf16
 
 
 def task_file(
-    task: str | Path | Callable[..., Any], example_inputs: Sequence[Any], *, folder: Path, device: str = "auto"
+    task: str | Path | Callable[..., Any],
+    example_inputs: Sequence[Any],
+    *,
+    folder: Path,
+    device: str = "auto",
+    notify: Callable[[str], None] | None = None,
 ) -> str:
     """Return the argument of `load_task` for a task or a function. Raises `TaskError`."""
     if not isinstance(task, str | Path):
-        config = function_project(task, example_inputs, folder=folder, device=device)
+        config = function_project(task, example_inputs, folder=folder, device=device, notify=notify)
         return str(next(config.parent.glob("*_task.py")))
     if example_inputs:
         raise TaskError(f"example inputs belong to a function; the task {task} brings its own")
@@ -28,7 +33,12 @@ def task_file(
 
 
 def function_project(
-    function: Callable[..., Any], example_inputs: Sequence[Any], *, folder: Path, device: str = "auto"
+    function: Callable[..., Any],
+    example_inputs: Sequence[Any],
+    *,
+    folder: Path,
+    device: str = "auto",
+    notify: Callable[[str], None] | None = None,
 ) -> Path:
     """Return the config of a function's project, which is written unless it is there.
 
@@ -41,6 +51,7 @@ def function_project(
         example_inputs: tensors and numbers, by position.
         folder: the folder of the project's folder.
         device: "cpu" where only that is wanted; a project for all devices will do, too, where there is one.
+        notify: told in words that a project is made, which takes a while.
     """
     # these import torch, which a caller with a task file need not wait for
     from evokernel.scaffold.function_text import own_file, standalone_text
@@ -62,6 +73,8 @@ def function_project(
     for config in (found for each in (place, *others) for found in each.glob("*.yaml")):
         return config
     make_folder(place)
+    if notify is not None:
+        notify(f"making a task of {name} in {place}, and building kernels for it: half a minute, sometimes two")
     if file is None:
         file = place / f"{name}_source.py"
         file.write_text(text, encoding="utf-8")

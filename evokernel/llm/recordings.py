@@ -114,9 +114,10 @@ def write_recording(path: Path, calls: Iterable[StoredCall], *, titles: Mapping[
     bodies = [asdict(replies[place]) for place in sorted(replies)]
     lines = [json.dumps(each, ensure_ascii=False) for each in (head, *bodies)]
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"cannot write the recording {path}: {error}") from None
+        raise ConfigError(f"cannot write the recording {path}: {error.strerror}") from None
     return len(replies)
 
 

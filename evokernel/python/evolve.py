@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from evokernel.judging.user_function import PROJECTS, function_project, make_fol
 from evokernel.python.background_search import BackgroundSearch
 from evokernel.python.run import Run, open_store
 from evokernel.report.best import find_best
-from evokernel.report.status import run_facts
+from evokernel.report.status import run_facts, task_name
 from evokernel.scaffold.task_text import template
 from evokernel.tasks import task_path
 
@@ -57,15 +58,18 @@ def evolve(
         RunMismatch: the store holds another search.
     """
     _refuse_unknown(settings)
-    config = _config_file(what, example_inputs, folder=Path(folder), device=settings.get("device", "auto"))
+    console = stdout()
+    notify = partial(console.print, soft_wrap=True) if progress else None
+    device = settings.get("device", "auto")
+    config = _config_file(what, example_inputs, folder=Path(folder), device=device, notify=notify)
     budget = {name: value for name, value in (("hours", hours), ("evaluations", evaluations)) if value is not None}
     given = settings | ({"budget": {**settings.get("budget", {}), **budget}} if budget else {})
     overrides = [f"{name}={json.dumps(value)}" for name, value in given.items()]
     loaded = load_config(config, overrides=overrides, look_up=unknown_names)
     if store is None:
         store = store_of(config, loaded) if str(what).endswith((".yaml", ".yml")) else config.with_suffix(".db")
-    path, console = Path(store), stdout()
-    view = make_view(console, title=f"{loaded.task}, {path}") if progress else None
+    path = Path(store)
+    view = make_view(console, title=f"{task_name(loaded.task)}, {path}") if progress else None
     reason = BackgroundSearch(loaded, path).follow(view)
     if progress:
         with Store.open(path, write=False) as opened:
@@ -83,11 +87,16 @@ def _refuse_unknown(settings: Mapping[str, Any]) -> None:
 
 
 def _config_file(
-    what: str | Path | Callable[..., Any], example_inputs: tuple[Any, ...], *, folder: Path, device: str
+    what: str | Path | Callable[..., Any],
+    example_inputs: tuple[Any, ...],
+    *,
+    folder: Path,
+    device: str,
+    notify: Callable[[str], None] | None,
 ) -> Path:
     if not isinstance(what, str | Path):
         try:
-            return function_project(what, example_inputs, folder=folder, device=device)
+            return function_project(what, example_inputs, folder=folder, device=device, notify=notify)
         except TaskError:
             for place in (*folder.glob(f"{getattr(what, '__name__', '')}-*"), folder):
                 with suppress(OSError):  # it holds something: of this project or of others

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from archive.lineage import lineage_graph
 from archive.store import Store
+from evokernel.cli.locate import store_path
 from evokernel.errors import StoreError
 from evokernel.records.candidate import Candidate
 from evokernel.records.remarks import Remark, RemarkKind
@@ -49,7 +50,7 @@ class Run:
 
     def __repr__(self) -> str:
         facts = self.facts
-        return f"Run({str(facts.path)!r}: {facts.task} in {facts.language} on {facts.device})"
+        return f"Run({str(facts.path)!r}: {facts.title} in {facts.language} on {facts.device})"
 
     def _repr_html_(self) -> str:
         from evokernel.cli.display.tables import best_kernel_tables
@@ -104,7 +105,11 @@ class Run:
             graph.add_node(candidate, **_known({**lineage.nodes[candidate], "fitness": None, "speedup": speedup}))
         for parent, child in lineage.edges:
             graph.add_edge(parent, child, **_known(lineage.edges[parent, child]))
-        nx.write_graphml(graph, path)
+        try:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            nx.write_graphml(graph, path)
+        except OSError as error:
+            raise StoreError(f"cannot write {os.fspath(path)}: {error.strerror}") from None
 
     def compare(self, *others: "Run | str | os.PathLike[str]") -> "RunComparison":
         """Compare with other runs of the task: the verdict, results and costs; it prints as `evokernel compare` does.
@@ -169,11 +174,13 @@ class Run:
 
 
 def open_store(path: str | os.PathLike[str]) -> Run:
-    """Open the store of a run for reading; the search that writes it may be at work.
+    """Open the store of a run for reading, by its path or that of its config; the search may be at work.
 
-    Raises `StoreError` if there is no store at the path, or it cannot be read.
+    Raises:
+        StoreError: there is no store at the path, or it cannot be read.
+        ConfigError: the config cannot be used.
     """
-    return Run(Store.open(os.fspath(path), write=False))
+    return Run(Store.open(store_path(Path(path)), write=False))
 
 
 def _known(attributes: Mapping[str, Any]) -> dict[str, Any]:

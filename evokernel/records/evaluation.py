@@ -179,8 +179,7 @@ class Evaluation:
     def __str__(self) -> str:
         """Return the verdict as text: status, stage, speed-up with its 95 % interval, feedback."""
         text = f"{self.status} at {self.stage}, {self.key.mode} mode{self.mark}"
-        if self.ok:
-            speedup = combined_speedup(self.timings)
+        if (speedup := self.speedup) is not None:
             text += f": {speedup.value:.3g}x ({speedup.low:.3g} to {speedup.high:.3g}) the fastest baseline"
         return f"{text}\n{self.feedback}".rstrip()
 
@@ -192,6 +191,11 @@ class Evaluation:
     def ok(self) -> bool:
         """Right and measured."""
         return self.status is Status.OK
+
+    @property
+    def speedup(self) -> Speedup | None:
+        """Over the fastest baseline of each search workload, on all of them; None for what was not timed."""
+        return combined_speedup(self.timings) if self.ok else None
 
     @property
     def nondeterministic(self) -> bool:

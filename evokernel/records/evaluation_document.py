@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from evokernel.records.evaluation import Evaluation, Fidelity, Stage
-from evokernel.records.timing import Speedup, Timing, combined_speedup
+from evokernel.records.timing import Speedup, Timing
 
 _TIMED = {Fidelity.QUICK: Stage.QUICK, Fidelity.PRECISE: Stage.PRECISE, Fidelity.FINAL: Stage.FINAL}
 _CHECKS = (Stage.STATIC, Stage.COMPILE, Stage.SMOKE, Stage.CORRECTNESS, Stage.SANITIZER)
@@ -60,7 +60,7 @@ _FIELDS: Mapping[str, Callable[[Evaluation], Any]] = {
     "device": lambda of: of.key.device,
     "environment": lambda of: of.key.environment,
     "feedback": lambda of: of.feedback,
-    "speedup": lambda of: speedup_document(combined_speedup(of.timings)) if of.ok else None,
+    "speedup": lambda of: speedup_document(of.speedup) if of.speedup else None,
     "baselines": lambda of: {name: speedup_document(speedup) for name, speedup in of.panel.items()},
     "workloads": lambda of: [_timing(timing) for timing in of.timings],
     "descriptor": lambda of: numbers_document(of.descriptor),

@@ -69,9 +69,8 @@ def report_page(store: Store, *, version: str, prompts: bool = False) -> str:
 
 def page_of(document: Mapping[str, Any], blocks: Sequence[FactsBlock] = ()) -> str:
     """Return the page that shows a document of `report_document`, and `blocks` in the panels of its candidates."""
-    task = one_line(str(document["status"]["task"]), width=80) or "no run yet"
-    data = data_text(document)
-    return shell(SCRIPTS, generator=GENERATOR, title=f"{task} · evokernel", data=data, blocks=blocks).text
+    title, data = f"{one_line(str(document['title']), width=80)} · evokernel", data_text(document)
+    return shell(SCRIPTS, generator=GENERATOR, title=title, data=data, blocks=blocks).text
 
 
 def shell(

@@ -48,6 +48,7 @@ def _document(store: Store, version: str) -> dict[str, Any]:
     document = {
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "version": version,
+        "title": one_line(status.run.title),
         "status": status_document(status),
         "target": shlex.quote(str(status.run.path)),
         "answer": _answer(store, status.best) if status.best else None,

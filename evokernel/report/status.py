@@ -44,7 +44,7 @@ class RunFacts:
     created: str
     """Time in s since the epoch, as text."""
     forked_from: str
-    """Store that it was forked from; empty for none."""
+    """Run that it was forked from; empty for none."""
     task: str
     language: str
     seed: int
@@ -55,6 +55,12 @@ class RunFacts:
     """Description by the judge."""
     config: str
     """Resolved, as YAML."""
+
+    @property
+    def title(self) -> str:
+        """The name of the task, or in words why there is none yet."""
+        new = f"fork of run {self.forked_from}, not begun" if self.forked_from else "a run that has not begun"
+        return task_name(self.task) or new
 
 
 class RunState(StrEnum):
@@ -122,6 +128,11 @@ class RunStatus:
     def priced(self) -> bool:
         """True where a cost of 0 is 0, as `prices_known` says."""
         return prices_known(self.run.config)
+
+
+def task_name(spec: str) -> str:
+    """Return the name of a task: where the run has a file, its name without `_task.py`."""
+    return Path(spec).name.removesuffix(".py").removesuffix("_task")
 
 
 def run_facts(store: Store) -> RunFacts:

@@ -1,14 +1,14 @@
 """Choice among a program's evaluations: for selection, for the report, and on held-out inputs."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from evokernel.records.evaluation import Evaluation, Fidelity, Status
 from evokernel.records.fitness import Fitness, fitness_of
 from evokernel.records.timing import Z95, Speedup, Timing, combined_speedup
-from evokernel.tasks.at_sizes import NATIVE
+from evokernel.tasks.at_sizes import NATIVE, REFERENCE
 
 
 class Holdout(StrEnum):
@@ -91,6 +91,12 @@ def over_baselines(evaluation: Evaluation) -> dict[str, Speedup]:
     for timing in evaluation.timings:
         by_baseline[timing.baseline] = (*by_baseline.get(timing.baseline, ()), timing)
     return {name: combined_speedup(timings) for name, timings in by_baseline.items()}
+
+
+def torch_words(timings: Iterable[Timing]) -> str:
+    """Return how messages call torch: with the name of its baseline, where a task has none but its reference."""
+    alone = any(timing.baseline == REFERENCE for timing in timings)
+    return f"torch (the baseline {REFERENCE})" if alone else "torch"
 
 
 def over_torch(evaluation: Evaluation, timing: Timing) -> Speedup:

@@ -311,7 +311,7 @@ def _summary(document: Mapping[str, Any]) -> dict[str, Any]:
     status = document["status"]
     best = status["best"]
     return {
-        "task": status["task"],
+        "title": document["title"],
         "results": status["results"],
         "cost_usd": status["cost_usd"],
         "tokens": status["tokens"],

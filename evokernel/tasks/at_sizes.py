@@ -9,6 +9,8 @@ from evokernel.tasks import load_task, task_path
 
 NATIVE = "torch"
 """Name that tasks give to the baseline that an operator falls back to."""
+REFERENCE = "reference"
+"""Name of the baseline of a task that names none: its reference."""
 _TEXT = """from evokernel.tasks.at_sizes import at_sizes
 
 task = at_sizes({spec!r}, {device!r}, {dims!r})

@@ -12,7 +12,7 @@ from evokernel.records.evaluation import Status
 from evokernel.report.rows import read_judged
 from evokernel.training.rows import FORMAT, KINDS, ReplyChoice, Row, row_id, rows_of, steps_of
 
-_MOST_DIFFERENCES = 4
+_MOST_DIFFERENCES, _MOST_NAMED = 4, 8
 _Made = dict[tuple[str, tuple[int, ...]], Row]
 
 
@@ -47,7 +47,12 @@ def check_file(path: Path, stores: Sequence[Store]) -> DatasetReport:
         raise StoreError(f"{path} is Parquet, and only JSONL can be checked: export once more without --parquet")
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        folder = path if path.is_dir() else path.parent
+        there = ", ".join(map(str, sorted(folder.rglob("*.jsonl"))[:_MOST_NAMED]))
+        hint = f"; in {folder} there are {there}" if there else ""
+        raise StoreError(f"{path} cannot be read: {error.strerror}{hint}") from error
+    except UnicodeDecodeError as error:
         raise StoreError(f"{path} cannot be read: {error}") from error
     checker, complaints = _Checker(stores), []
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]

@@ -10,15 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from archive.store import Store
 from evokernel import __version__
 from evokernel.errors import StoreError
+from evokernel.report.status import task_name
 from evokernel.training.dataset_guide import arrow_fields, card, folder_card
 from evokernel.training.rows import FORMAT, KINDS, ReplyChoice, Row, rows_of
-from evokernel.training.tables import TABLES, PromptWriter, TableChoice, difficulty, table_rows, task_name
+from evokernel.training.tables import TABLES, PromptWriter, TableChoice, difficulty, table_rows
 
 MANIFEST, SCHEMA, CARD = "dataset.json", "schema.json", "README.md"
 _TEST = ".test"
@@ -69,7 +71,7 @@ def write_dataset(  # noqa: PLR0913 - each is a choice of its caller, or what on
         StoreError: the folder holds other files or cannot be written to, two stores are of one run, no run is of a test
             task, there is no row, or pyarrow is missing.
     """
-    _check(folder, stores)
+    _check(folder, stores, parquet=parquet)
     taken = _taken(stores, difficulties)
     tasks = [task_name(identity.task) if (identity := store.identity()) else "" for store, _ in taken]
     testing = _testing(tasks, test_tasks)
@@ -112,7 +114,10 @@ def write_dataset(  # noqa: PLR0913 - each is a choice of its caller, or what on
     if files:
         contents[CARD] = folder_card(files, examples, contents).encode()
     if not contents:
-        raise StoreError("there is nothing to learn from: no kernel that was asked for was judged")
+        raise StoreError(
+            "there is nothing to learn from: no kernel that was asked for was judged here (what a fork took along is "
+            "exported from the run that it came from)"
+        )
     numbers = {f"{kind}.jsonl": len(each) for kind, each in rows.items()}
     for name, splits in made.items():
         numbers |= {f"{name}/{split}.{suffix}": len(each) for split, each in splits.items()}
@@ -151,18 +156,19 @@ def _taken(stores: Sequence[Store], limits: tuple[float, float] | None) -> list[
 
 
 def _parquet(rows: list[Row]) -> bytes:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ModuleNotFoundError as error:
-        raise StoreError("--parquet needs pyarrow, which is not installed: pip install pyarrow") from error
+    import pyarrow
+    import pyarrow.parquet
+
     sink = io.BytesIO()
     schema = pyarrow.schema(arrow_fields(rows[0]))
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), sink)
     return sink.getvalue()
 
 
-def _check(folder: Path, stores: Sequence[Store]) -> None:
+def _check(folder: Path, stores: Sequence[Store], *, parquet: bool) -> None:
+    """Refuse what cannot be written or read, before seconds of work. Raises `StoreError`."""
+    if parquet and find_spec("pyarrow") is None:
+        raise StoreError("--parquet needs pyarrow, which is not installed: pip install pyarrow")
     if folder.exists() and not folder.is_dir():
         raise StoreError(f"{folder} is a file; --training names a folder")
     there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from math import isfinite
-from pathlib import Path
 from typing import Any
 
 from archive.store import Store
@@ -14,6 +13,7 @@ from evokernel.records.evaluation import Evaluation, Status
 from evokernel.records.llm import Message
 from evokernel.records.timing import Speedup, combined_speedup
 from evokernel.report.rows import CandidateRow, read_judged
+from evokernel.report.status import task_name
 from evokernel.training.turns import discounted, stored_prompts
 
 TABLES = ("kernels", "sft", "preference", "fixes", "trajectories")
@@ -148,11 +148,6 @@ def table_rows(store: Store, guide: str, choice: TableChoice, *, write: PromptWr
         "fixes": list(_fixes(kernels, prompts, choice)),
         "trajectories": [{**place, **row} for row in _trajectories(kernels, choice)],
     }
-
-
-def task_name(spec: str) -> str:
-    """Return the name of a task in rows: where the run has a file, its name without `_task.py`."""
-    return Path(spec).name.removesuffix(".py").removesuffix("_task")
 
 
 def _place(store: Store) -> Row:

@@ -95,6 +95,21 @@ def test_the_config_counts_where_it_is_named(store: Path, call: Call, project: P
     assert "no such operator" in result.stderr
 
 
+def test_a_config_that_cannot_judge_is_told_before_an_answer_is_handed_in(
+    store: Path, call: Call, project: Path
+) -> None:
+    config = {**asking_config(seed=77).model_dump(mode="json"), "store": str(store)}
+    (project / "other.yaml").write_text(json.dumps(config))
+    asked = call("ask", "other.yaml", "-n", 1, "--out", "out")
+    assert (asked.exit_code, "warning: `evokernel tell` refuses this config" in asked.stderr) == (0, True)
+    answer(project / "out", "001-mutate")
+    told = call("tell", "other.yaml", "out")
+    assert (told.exit_code, "repeat the --set that the run began with" in told.stderr) == (2, True)
+    assert handed_in(store) == []
+    assert call("tell", "other.yaml", "out", "--queue").exit_code == 0
+    assert len(handed_in(store)) == 1
+
+
 def test_a_run_on_a_gpu_is_asked_where_there_is_none(call: Call, project: Path) -> None:
     islands = [{"name": "one", "operators": {"draft": 1}}]
     config = RunConfig.model_validate(
@@ -295,6 +310,7 @@ def test_replies_are_recorded_into_a_new_file_only(store: Path, call: Call, proj
     call("tell", str(store), "r1", "--queue")
     engage(store, asking_config(), handed_in_only=True)
     assert call("record", str(store), "replies.jsonl").exit_code == 0
+    assert call("record", str(store), "deep/er/replies.jsonl").exit_code == 0
     (reply,) = ReplyRecording.load(project / "replies.jsonl").steps().values()
     assert (reply.text, reply.operator) == ("no idea", page.stem.partition("-")[2])
     again = call("record", str(store), "replies.jsonl")

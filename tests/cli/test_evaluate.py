@@ -38,7 +38,7 @@ def test_right_kernel(project: Path, call: Call, strict_umask: None) -> None:
     task, kernel = place_task(project)
     result = call("evaluate", kernel, "--task", task, "--json")
     assert result.exit_code == 0, result.output
-    found = json.loads(result.output)
+    found = json.loads(result.stdout)
     assert set(found) == FIELDS
     assert found["ok"]
     evaluation = found["evaluations"][0]

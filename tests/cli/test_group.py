@@ -124,6 +124,14 @@ def test_a_reader_that_goes_away_ends_a_command_quietly(project: Path) -> None:
     assert (process.returncode, said) == (128 + signal.SIGPIPE, b"")
 
 
+@pytest.mark.parametrize(
+    ("command", "missing"), [("diff", "'A': an id"), ("fork", "'ID': an id"), ("pin", "'ID': an id"), ("tell", "'DIR'")]
+)
+def test_a_store_alone_is_no_candidate_and_no_folder(call: Call, command: str, missing: str) -> None:
+    refused = call(command, "runs/gemm.db")
+    assert (refused.exit_code, f"Missing argument {missing}" in refused.stderr) == (2, True)
+
+
 @pytest.mark.parametrize("command", [("best",), ("verify",), ("lineage",), ("diff", "seed", "best")])
 def test_an_option_and_an_argument_name_a_store_alike(project: Path, call: Call, command: tuple[str, ...]) -> None:
     fill_store(project / "runs" / "gemm.db")

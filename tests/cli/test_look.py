@@ -15,8 +15,9 @@ from evokernel.records.evaluation import NONDETERMINISTIC, Mode, Status
 from evokernel.records.llm import CallStatus, Insight, InsightKind
 from evokernel.report.best import find_best
 from evokernel.report.status import run_facts
+from evokernel.report.verdicts import torch_words
 from tests.cli.conftest import Call
-from tests.support.stores import StoreBuilder, fill_store
+from tests.support.stores import StoreBuilder, fill_store, make_timing
 
 EVIL = "[bold red]gotcha[/] \x1b[2J\x1b]0;title\x07 \u202edesrever :smiley: [link=http://x]y[/link]"
 
@@ -49,8 +50,8 @@ def test_what_leads_the_search_since_a_slow_final_measurement_is_named(project: 
         text = words(call(command).output)
         assert f"best kernel measured anew {slow}" in text
         assert f"{found} leads the search with 2.74x (2.70–2.78), and was not measured anew yet" in text
-        assert f"`evokernel export --id {found[:8]} --store " in text
-    assert "`evokernel export --store " in words(call("status", "--since", "1h").output)
+        assert f".db --id {found[:8]}` does now" in text
+    assert "`evokernel export runs/" in words(call("status", "--since", "1h").output)
 
 
 def test_it_is_said_where_an_export_may_refuse_what_is_neither_faster_nor_slower(project: Path, call: Call) -> None:
@@ -62,6 +63,11 @@ def test_it_is_said_where_an_export_may_refuse_what_is_neither_faster_nor_slower
         text = words(call(command).output)
         assert f"{even} is clearly faster than torch on no workload: an export measures it anew" in text
         assert "slower than torch" not in text
+
+
+def test_torch_has_the_name_of_its_baseline_where_a_task_has_its_reference_alone() -> None:
+    said = {name: torch_words([make_timing("a", 0.5, baseline=name)]) for name in ("reference", "torch", "expert")}
+    assert said == {"reference": "torch (the baseline reference)", "torch": "torch", "expert": "torch"}
 
 
 def test_the_end_of_a_search_advises_an_export_only_where_one_would_do(
@@ -79,7 +85,7 @@ def test_the_end_of_a_search_advises_an_export_only_where_one_would_do(
         builder.final(slow, speedup=0.05)
         assert "take nothing yet, since an export refuses it (with --accept-from 0" in end()
         builder.add("// found\n", speedup=2.0)
-        assert "take evokernel export --store " in end()
+        assert f"take evokernel export {project / 'slow.db'}" in end()
 
 
 def test_best_json(ids: dict[str, str], call: Call) -> None:
@@ -228,6 +234,11 @@ def test_fork(ids: dict[str, str], call: Call, project: Path) -> None:
     assert "took along 3 candidates (100% right), with what was measured" in text
     assert "state not begun; `evokernel evolve CONFIG --store runs/next.db` begins it" in text
     assert not {"judged", "sandbox", "since", "next"} & set(text.split(" best kernel ")[0].split())
+
+
+def test_a_misspelt_word_for_a_candidate_is_told(ids: dict[str, str], call: Call) -> None:
+    said = words(call("show", "bset").stderr)
+    assert "'bset' is no candidate id; ids are up to 16 hexadecimal digits; did you mean 'best'?" in said
 
 
 def test_several_stores_ask_for_a_name(ids: dict[str, str], call: Call, project: Path) -> None:

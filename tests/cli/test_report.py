@@ -28,6 +28,9 @@ def test_report_holds_prompts_only_where_it_is_told_to(ids: dict[str, str], call
 def test_report_goes_where_it_is_told_and_replaces_no_stranger(ids: dict[str, str], call: Call, project: Path) -> None:
     assert call("report", "runs/gemm.db", "--out", "a/b.html").exit_code == 0
     assert (project / "a" / "b.html").exists()
+    for folder in ("a", "new/er/"):
+        assert call("report", "runs/gemm.db", "--out", folder).exit_code == 0
+        assert (project / folder / "gemm.html").exists()
     refused = call("report", "--out", "runs/gemm.db")
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "is no report" in refused.stderr

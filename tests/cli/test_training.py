@@ -81,6 +81,24 @@ def test_the_prompt_for_a_child_of_a_rule_is_that_of_an_operator_at_that_moment(
         assert [each["content"] for each in row["prompt"]] == [each.text for each in then[steps[row["candidate"]]]]
 
 
+def test_a_filter_that_nothing_can_pass_is_told(asked: dict[str, str], call: Call) -> None:
+    made = call("export", "--training", "data", "runs/asked.db", "--operator", "refin", "--operator", "mutate")
+    assert (made.exit_code, "warning" in made.stderr) == (0, False)
+    made = call("export", "--training", "data", "runs/asked.db", "--operator", "refin", "--model", "nobody")
+    assert made.exit_code == 0
+    assert "warning: no run has the operator refin, so most tables are empty; there are " in made.stderr
+    assert "warning: no run has the model nobody, so most tables are empty; there are " in made.stderr
+
+
+def test_a_check_of_no_file_says_which_files_there_are(asked: dict[str, str], call: Call, project: Path) -> None:
+    assert call("export", "--training", "data", "runs/asked.db").exit_code == 0
+    for name in ("data", "data/prefer.jsonl"):
+        refused = call("export", "--check", name, "runs/asked.db")
+        assert refused.exit_code == 2
+        assert f"{name} cannot be read: " in refused.stderr
+        assert "; in data there are data/fixes/train.jsonl, data/kernels/train.jsonl, " in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

@@ -297,6 +297,12 @@ def test_what_only_the_command_line_sets_wrong_is_no_fault_of_the_file(path: Pat
         parse_config({"task": "gemm", "budget": {"evaluations": 1}, "islands": []}, "plain.yaml")
 
 
+def test_an_island_that_is_not_there_is_told_with_those_that_are(path: Path) -> None:
+    path.write_text(PLAIN)
+    with pytest.raises(ConfigError, match=r"no item 'nowhere' in that list; known here: \w+"):
+        load_config(path, overrides=["islands.nowhere.choose=ucb"])
+
+
 def test_names_that_name_nothing_are_told_at_once_before_anything_starts(path: Path) -> None:
     path.write_text(PLAIN.replace("gemm", "gem").replace("{tune: 1}", "{tunee: 1}"))
     with pytest.raises(ConfigError) as caught:

@@ -29,7 +29,9 @@ def test_verdicts_come_in_the_order_of_the_sources(judge: Judge, seed: str) -> N
 def test_an_evaluation_prints_itself(judge: Judge, seed: str) -> None:
     right, broken = judge.map([seed, seed + "int;;; x y\n"])
     first = str(right).splitlines()[0]
-    speedup = right.timings[0].speedup
+    speedup = right.speedup
+    assert speedup is not None
+    assert broken.speedup is None
     assert first.startswith("ok at quick timing, worker mode: ")
     assert f"{speedup.low:.3g} to {speedup.high:.3g}" in first
     assert right.feedback in str(right)
@@ -103,14 +105,17 @@ def test_a_task_that_is_unfit_fails_at_once(tmp_path: Path) -> None:
         Judge(file, device="cpu", evaluation=QUICK)
 
 
-def test_a_program_that_forgets_it_ends(seed: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("progress", [True, False])
+def test_a_program_that_forgets_it_ends(seed: str, tmp_path: Path, progress: bool) -> None:
     (tmp_path / "seed.cpp").write_text(seed)
     script = f"""
 import evokernel
-judge = evokernel.Judge({str(TASK)!r}, device="cpu", evaluation={QUICK!r})
+judge = evokernel.Judge({str(TASK)!r}, device="cpu", evaluation={QUICK!r}, progress={progress})
 print(judge(open("seed.cpp").read()).status)
 """
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
+    assert (done.returncode, done.stdout) == (0, "ok\n")
+    said = [line.partition(":")[0] for line in done.stderr.splitlines()]
+    assert said == ["evokernel"] * 2 * progress, "what the start is at, and that it is done"

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from evokernel import source_of_reply
+from evokernel.errors import LanguageError
 from evokernel.tasks import load_task
 
 SEED = Path(load_task("softmax").seeds["cpp"]).read_text(encoding="utf-8")
@@ -31,3 +32,8 @@ def test_changes_are_applied_to_the_parent() -> None:
 def test_a_reply_without_a_kernel_says_why(reply: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         source_of_reply(reply, "softmax", language="cpp")
+
+
+def test_a_language_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(LanguageError, match="unknown language 'rust': expected one of cpp, triton, cuda"):
+        source_of_reply("```rust\n```", "softmax", language="rust")

@@ -29,7 +29,8 @@ FEW = BatchLimits(body_bytes=20_000, body_s=0.3, sources=4, waiting=6)
 
 @pytest.fixture(scope="module")
 def server(judge: Judge) -> Iterator[BatchServer]:
-    with BatchServer(judge, token=TOKEN, limits=FEW) as server:
+    with BatchServer(token=TOKEN) as server:
+        server.ask(judge, limits=FEW)
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield server
@@ -126,10 +127,10 @@ def test_a_full_queue_says_come_again_and_a_client_that_hangs_up_is_forgotten(se
     assert send(server.port, {"sources": [seed]}).status == 200
 
 
-def test_a_token_that_is_too_short_is_refused(judge: Judge) -> None:
-    with pytest.raises(ConfigError, match="EVOKERNEL_JUDGE_TOKEN must have 16 to 200 letters"):
-        BatchServer(judge, token="short")
-    with BatchServer(judge) as one, BatchServer(judge) as other:
+def test_a_token_that_is_too_short_is_refused() -> None:
+    with pytest.raises(ConfigError, match="--token or EVOKERNEL_JUDGE_TOKEN must have 16 to 200 letters"):
+        BatchServer(token="short")
+    with BatchServer() as one, BatchServer() as other:
         assert len(one.access.token) >= 24
         assert one.access.token != other.access.token
 
@@ -165,4 +166,5 @@ def test_the_command_answers_until_it_is_told_to_end(tmp_path: Path, seed: str) 
         assert send(port, {"sources": ["int x;"]}).json()["evaluations"][0]["status"] == "static_reject"
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=300)
-    assert (process.returncode, out.splitlines()[-1], err) == (0, "ended", "")
+    assert (process.returncode, out.splitlines()[-1]) == (0, "ended")
+    assert [line.partition(":")[0] for line in err.splitlines()] == ["evokernel", "evokernel"]

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from archive.fork import fork
 from archive.identity import RunIdentity
 from archive.store import Store
 from evokernel.records.candidate import Usage
@@ -173,10 +174,10 @@ def test_any_data_comes_back_as_it_was_and_ends_no_element(value: Any) -> None:
 
 @settings(max_examples=20)  # each parses the library too
 @given(st.text())
-def test_a_title_is_text(task: str) -> None:
-    found = read(page_of({"status": {"task": task}})).elements
+def test_a_title_is_text(title: str) -> None:
+    found = read(page_of({"title": title})).elements
     assert [tag for tag, _ in found].count("title") == 1
-    assert len(found) == len(read(page_of({"status": {"task": "gemm"}})).elements)
+    assert len(found) == len(read(page_of({"title": "gemm"})).elements)
 
 
 def test_an_empty_store_and_one_without_a_right_kernel_have_a_page(tmp_path: Path) -> None:
@@ -187,6 +188,17 @@ def test_an_empty_store_and_one_without_a_right_kernel_have_a_page(tmp_path: Pat
         with Store.open(tmp_path / f"{name}.db", write=False) as store:
             document = report_document(store, version="1")
         assert (document["answer"], document["story"]["chapters"]) == (None, [])
+        assert document["title"] == ("a run that has not begun" if name == "new" else "gemm")
+
+
+def test_the_page_of_a_fork_says_that_it_has_not_begun(tmp_path: Path) -> None:
+    with StoreBuilder(tmp_path / "old.db") as builder:
+        seed, run = builder.seed(), builder.store.meta("run_id")
+    fork(tmp_path / "old.db", tmp_path / "new.db", candidate=seed)
+    with Store.open(tmp_path / "new.db", write=False) as store:
+        document = report_document(store, version="1")
+    assert document["title"] == f"fork of run {run}, not begun"
+    assert document["status"]["best"]["candidate"] == seed
 
 
 def test_the_document_tells_the_story_with_its_changes(tmp_path: Path) -> None:

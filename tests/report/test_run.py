@@ -56,6 +56,16 @@ def test_best_and_candidates(run: Run, ids: dict[str, str]) -> None:
     assert "gemm in cpp" in repr(run)
 
 
+def test_a_config_names_its_store_in_python_too(ids: dict[str, str], tmp_path: Path) -> None:
+    config = tmp_path / "mine.yaml"
+    config.write_text(
+        f"task: gemm\nstore: {tmp_path / 'a.db'}\nbudget: {{evaluations: 1}}\n"
+        "islands: [{name: one, operators: {tune: 1}}]\n"
+    )
+    with open_store(config) as run:
+        assert run.best().candidate.id == ids["best"]
+
+
 def test_frame_has_a_row_for_each_judged_candidate(run: Run, ids: dict[str, str]) -> None:
     frame = run.frame()
     assert list(frame.columns) == [*COLUMNS, "descriptor_vector_bits"]
@@ -218,12 +228,14 @@ def test_a_comparison_and_a_run_show_themselves(run: Run, tmp_path: Path) -> Non
 
 
 def test_graphml_is_read_back_with_speedups(run: Run, ids: dict[str, str], tmp_path: Path) -> None:
-    run.write_graphml(tmp_path / "family.graphml")
-    graph = nx.read_graphml(tmp_path / "family.graphml")
+    run.write_graphml(tmp_path / "new" / "family.graphml")
+    graph = nx.read_graphml(tmp_path / "new" / "family.graphml")
     assert set(graph) == set(ids.values())
     assert graph.nodes[ids["best"]]["speedup"] == pytest.approx(6.0)
     assert "speedup" not in graph.nodes[ids["wrong"]]
     assert graph.edges[ids["tiled"], ids["best"]]["operator"] == "tune"
+    with pytest.raises(StoreError, match="cannot write"):
+        run.write_graphml(tmp_path)
 
 
 def test_lineage_plot(run: Run, ids: dict[str, str]) -> None:

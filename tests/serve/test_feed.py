@@ -76,7 +76,7 @@ def test_a_store_that_comes_later_is_followed_from_its_first_candidate_to_its_en
         watcher.until(lambda: feed.state.state == "stopped" and document(feed)["status"]["last_stop"] == "enough")
     assert feed.page is not None
     assert feed.page.summary == {
-        "task": "gemm",
+        "title": "gemm",
         "results": 1,
         "cost_usd": 0.0,
         "tokens": 0,

@@ -12,6 +12,7 @@ from evokernel.records.remarks import RemarkKind
 from evokernel.records.run import NOTHING_LEFT
 from evokernel.report.recent import RecentEvents
 from evokernel.report.status import RunState, RunStatus
+from evokernel.report.verdicts import torch_words
 
 SHOWN = 3
 """Remarks that are shown in full, the latest."""
@@ -75,6 +76,7 @@ def _next(status: RunStatus) -> str:
         return f"nothing is left to try: {model}inject another seed{take}"
     if status.last_stop.startswith(("stopped", SESSION_LIMIT)):
         return "`evokernel evolve` with the same config goes on"
-    if slow:
-        return "a larger budget, or another seed (evokernel inject): what was found is slower than torch"
-    return f"`evokernel export --store {status.run.path}`, or a larger budget"
+    if best is not None and slow:
+        torch = torch_words(best.evaluation.timings)
+        return f"a larger budget, or another seed (evokernel inject): what was found is slower than {torch}"
+    return f"`evokernel export {status.run.path}`, or a larger budget"

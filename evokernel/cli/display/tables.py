@@ -30,7 +30,7 @@ from evokernel.records.timing import Speedup, bounds
 from evokernel.report.best import BestKernel
 from evokernel.report.provenance import Provenance
 from evokernel.report.status import RunFacts
-from evokernel.report.verdicts import Holdout, MeasurementKind
+from evokernel.report.verdicts import Holdout, MeasurementKind, torch_words
 
 INDENT = "  "
 LONGEST_LINE = 100_000
@@ -207,19 +207,19 @@ def remarks(best: BestKernel, run: RunFacts) -> list[Text]:
 
     They stand under the title, before numbers that could be taken for a success, or for all that was found.
     """
-    found = []
+    found, torch = [], torch_words(best.evaluation.timings)
     if best.contender is not None and best.contender_speedup is not None:
         speed = f"{times(best.contender_speedup.value)} ({interval(best.contender_speedup)})"
         how = f"leads the search with {speed}" if best.contender_leads else f"looks faster in the search, with {speed}"
         later = "`evokernel evolve` with the same config measures it at its end"
-        now = f"`evokernel export --id {best.contender[:8]} --store {run.path}` does now, to take it home"
+        now = f"`evokernel export {run.path} --id {best.contender[:8]}` does now, to take it home"
         found.append(Text(f"{best.contender} {how}, and was not measured anew yet: {later}, {now}", style=WARN))
     if best.nowhere_faster:
         found.append(
-            Text(f"{best.candidate.id} is slower than torch on every workload: an export refuses it", style=BAD)
+            Text(f"{best.candidate.id} is slower than {torch} on every workload: an export refuses it", style=BAD)
         )
     elif best.nowhere_clearly_faster:
-        said = "is clearly faster than torch on no workload: an export measures it anew, and may refuse it"
+        said = f"is clearly faster than {torch} on no workload: an export measures it anew, and may refuse it"
         found.append(Text(f"{best.candidate.id} {said}", style=WARN))
     return found
 
@@ -228,7 +228,7 @@ def to_take(best: BestKernel, run: RunFacts) -> str:
     """Return how to take home what was found; why not yet, where an export would refuse it."""
     if best.nowhere_faster and not best.contender_leads:
         return "nothing yet, since an export refuses it (with --accept-from 0 it is taken all the same)"
-    return f"evokernel export --store {run.path}"
+    return f"evokernel export {run.path}"
 
 
 def count(number: int) -> str:

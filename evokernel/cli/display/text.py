@@ -31,6 +31,11 @@ def stderr() -> Console:
     return PlainConsole(markup=False, emoji=False, highlight=False, stderr=True)
 
 
+def say(stage: str) -> None:
+    """Say on stderr what a command is at, where it takes seconds."""
+    stderr().print(Text(stage, style=DIM))
+
+
 def times(value: float) -> str:
     """Return a speed-up as text, for example `12.4x`."""
     if not math.isfinite(value):

@@ -89,6 +89,15 @@ def busy_machine(load: float, cores: int) -> str:
     return f"the machine is busy ({where}): times will scatter, intervals get wide, and searches take longer"
 
 
+def too_many_threads(threads: int, *, device: str, cores: int | None = None) -> str:
+    """Say that kernels on a processor may use more threads than this process has cores. Empty if not."""
+    cores = cores or len(os.sched_getaffinity(0))
+    if device != "cpu" or threads <= cores:
+        return ""
+    have = f"{cores} core{'' if cores == 1 else 's'} may be used here"
+    return f"threads is {threads}, and {have}: threads wait for each other, and times scatter; {cores} at most fits"
+
+
 def busy_s(cores: Collection[int]) -> float:
     """Return for how long these cores have worked since the machine began, in s summed over cores, for anybody."""
     ticks = 0

@@ -22,8 +22,8 @@ from evokernel.evaluate.memory.arena import Arena
 from evokernel.evaluate.sandbox.timed_process import RunnerProcess
 from evokernel.evaluate.worker_mode.expert_loop import EXPERT, CompiledLoop, python_baseline
 from evokernel.task import Baseline, Role, Task
+from evokernel.tasks.at_sizes import REFERENCE
 
-REFERENCE = "reference"
 BOOT = "import sys; from evokernel.evaluate.worker_mode.baseline_process import main; main(int(sys.argv[1]))"
 START_TIMEOUT_S = 300.0
 ATTACH_TIMEOUT_S = 60.0

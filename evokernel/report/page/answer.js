@@ -84,19 +84,20 @@ function conditions() {
 
 function next() {
   const target = data.target, lines = [];
+  if (status.state === "new" && status.forked_from) lines.push([`evokernel evolve CONFIG --store ${target}`, "begin the search from what the fork took along"]);
   if (!best) lines.push([`evokernel status ${target}`, "see what the search is doing"]);
   else {
     const judged = best.contender_leads ? `judge ${short(best.contender)} anew, and take it home if it holds` : best.holdout !== "passed" ? "judge it anew on held-out inputs, and take it home if it holds"
-      : best.speedup.low > 1 ? "take the kernel home, judged anew once more" : "judge it anew, and take it home if it is clearly faster than torch at some size";
+      : best.speedup.low > 1 ? "take the kernel home, judged anew once more" : "judge it anew, and take it home if it is clearly faster than the baselines at some size";
     if (best.holdout !== "failed" && (best.contender_leads || !best.nowhere_faster)) lines.push([`evokernel export ${target}`, judged]);
-    lines.push([`evokernel show best -s ${target}`, "its source and every evaluation"]);
-    lines.push([`evokernel lineage -s ${target}`, "this story in the terminal"]);
+    lines.push([`evokernel show ${target} best`, "its source and every evaluation"]);
+    lines.push([`evokernel lineage ${target}`, "this story in the terminal"]);
   }
   return el("div", { class: "next" }, el("h3", { text: "What next" }),
     lines.map(([text, why]) => el("p", null, command(text), el("small", { text: why }))));
 }
 
-const headView = () => [el("p", { class: "brand", text: document.querySelector("meta[name=generator]").content }), el("h1", { text: status.task || "No run yet" }),
+const headView = () => [el("p", { class: "brand", text: document.querySelector("meta[name=generator]").content }), el("h1", { text: data.title }),
   el("p", { class: "where", text: [status.language, best ? best.device : status.device, data.made].filter(Boolean).join(" · ") })];
 
 function drawAnswer() {

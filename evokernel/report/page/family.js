@@ -130,7 +130,7 @@ function candidateView(i) {
     el("dl", { class: "sheet" }, rows.filter((row) => row[1]).map(([label, value]) => [el("dt", { text: label }), el("dd", { text: value })])),
     el("p", { class: "why", text: name("why") }),
     parent >= 0 ? el("button", { type: "button", text: `Go to its parent ${short(all.id[parent])}`, on: { click: () => choose(parent) } }) : "",
-    el("p", null, command(`evokernel show ${all.id[i]} -s ${data.target}`))];
+    el("p", null, command(`evokernel show ${data.target} ${all.id[i]}`))];
 }
 
 const sideOf = () => document.querySelector("#family .side");

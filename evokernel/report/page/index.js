@@ -1,7 +1,7 @@
 // Several runs at a glance, live; each row leads to the page of its run.
 function row(each) {
   const run = each.run, fastest = run && run.speedup;
-  const link = el("a", { href: String(each.number), text: (run && run.task) || "no run yet" });
+  const link = el("a", { href: String(each.number), text: run ? run.title : "no run yet" });
   const state = el("span", { class: `badge ${each.problem ? "bad" : each.state === "running" ? "good" : ""}`, text: each.problem || words(each.state || "reading the store") });
   return [el("span", null, link, " ", el("small", { text: each.store })), state, fastest ? el("span", null, el("b", { text: times(fastest.value) }), el("small", { text: run.kind })) : "–", fastest ? between(fastest) : "–",
     run ? count(run.results) : "–", each.seconds ? duration(each.seconds) : "–", run ? cost(run) : "–"];

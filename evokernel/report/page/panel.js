@@ -6,7 +6,7 @@ const KIND = { final: ["final", "good"], search: ["search", "warn"] };
 const kindBadge = (kind) => badge(...KIND[kind]);
 
 function sourceTab({ source }) {
-  return [sourceView(source.text, source.language), source.cut ? note(`Long lines or the end are cut here; this prints every byte: evokernel show ${panel.id} --source -s ${data.target}`) : ""];
+  return [sourceView(source.text, source.language), source.cut ? note(`Long lines or the end are cut here; this prints every byte: evokernel show ${data.target} ${panel.id} --source`) : ""];
 }
 
 /** Ids of further kin, beside first parents and their children: of the parents or children of one, or who inspired whom. */

@@ -12,7 +12,7 @@ async function catchUp() {
       await released();
       if (data && data.version !== fresh.version) return location.reload(); // another release serves: its page goes with it
       renew(fresh);
-      document.title = `${status.task || "no run yet"} · evokernel`;
+      document.title = `${data.title} · evokernel`;
       shownVersion = version;
       Object.assign(document.documentElement.dataset, { ready: "yes", shown: version });
     }

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evokernel.evaluate.device.cores import Cores, busy_machine, busy_s, share_out
+from evokernel.evaluate.device.cores import Cores, busy_machine, busy_s, share_out, too_many_threads
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,21 @@ def test_searches_that_do_not_know_of_each_other_keep_apart_by_the_numbers_of_th
 def test_where_not_every_gpu_of_the_machine_could_have_cores_of_its_own_none_has():
     every = tuple(range(11))
     assert share_out(every, device="cuda", threads=1, gpus=(1,), machine=3) == (Cores(every, every, every, every),)
+
+
+@pytest.mark.parametrize(
+    ("threads", "device", "cores", "said"),
+    [
+        (2, "cpu", 2, ""),
+        (3, "cuda", 2, ""),
+        (3, "cpu", 2, "threads is 3, and 2 cores may be used here: threads wait for each other"),
+        (2, "cpu", 1, "threads is 2, and 1 core may be used here: threads wait for each other"),
+    ],
+)
+def test_more_threads_than_cores_are_told(threads: int, device: str, cores: int, said: str):
+    found = too_many_threads(threads, device=device, cores=cores)
+    assert found.startswith(said)
+    assert bool(found) == bool(said)
 
 
 @given(
