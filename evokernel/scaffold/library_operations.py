@@ -1,4 +1,4 @@
-"""Operations that compilers give to a library, in terms of simple ones: sorting, selection, pooling, attention.
+"""Operations that compilers give to a library, in terms of simple ones: sorting, selection, pooling, counting.
 
 Each rule holds for all sizes and keeps to pointwise operations, sums and indexed stores, so that any generator of
 loops can write it and join it with the operations around.
@@ -126,6 +126,33 @@ def max_pool_1d(
     return made
 
 
+def _histogram(x: torch.Tensor, bins: int = 100, low: float = 0, high: float = 0) -> Any:
+    """Count the elements in equal parts of a range; that of the elements themselves depends on values."""
+    if low == high:
+        return NotImplemented
+    x = x.reshape(-1)
+    place = ((x - low) * bins / (high - low)).to(torch.int64).clamp(0, bins - 1)
+    inside = ((x >= low) & (x <= high)).to(x.dtype)
+    return x.new_zeros(bins).index_add(0, place, inside)
+
+
+_NEUTRAL = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "amax": float("-inf"), "amin": float("inf")}
+"""What a reduction leaves as it is."""
+
+
+def _scatter_reduce(
+    x: torch.Tensor, dim: int, index: torch.Tensor, src: torch.Tensor, reduce: str, *, include_self: bool = True
+) -> Any:
+    """Leave what was there out by a neutral number in its place; take a mean as a sum over a count."""
+    if not x.is_floating_point() or (include_self and reduce != "mean"):
+        return NotImplemented
+    base = x if include_self else x.scatter(dim, index, _NEUTRAL[reduce])
+    if reduce != "mean":
+        return base.scatter_reduce(dim, index, src, reduce)
+    count = torch.full_like(x, float(include_self)).scatter_add(dim, index, torch.ones_like(src))
+    return base.scatter_add(dim, index, src) / count.clamp(min=1.0)
+
+
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     _aten.sort.default: sort,
     _aten.sort.stable: _stable_sort,
@@ -136,5 +163,7 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     _aten.avg_pool1d.default: _average_pool,
     _aten.avg_pool2d.default: _average_pool,
     _aten.avg_pool3d.default: _average_pool,
+    _aten.histc.default: _histogram,
+    _aten.scatter_reduce.two: _scatter_reduce,
 }
 """Rules by operation."""

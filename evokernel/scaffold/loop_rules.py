@@ -23,6 +23,18 @@ def _scatter(x: torch.Tensor, dim: int, index: torch.Tensor, value: float) -> An
     return NotImplemented if hits is None else torch.where(hits, value, x)
 
 
+def _adaptive_average(x: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
+    """Average over windows that share an axis out among so many; torch's rule holds for some sizes alone."""
+    for axis, count in enumerate(size, x.ndim - len(size)):
+        extent, place = x.shape[axis], torch.arange(count, device=x.device)
+        begin, end = place * extent // count, ((place + 1) * extent + (count - 1)) // count
+        here = torch.arange(extent, device=x.device)
+        inside = (here >= begin.unsqueeze(-1)) & (here < end.unsqueeze(-1))
+        total = torch.where(inside, x.movedim(axis, -1).unsqueeze(-2), 0.0).sum(-1)
+        x = (total / (end - begin)).movedim(-1, axis)
+    return x
+
+
 def _roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> torch.Tensor:
     """Return the two parts of each dimension in the other order."""
     if not dims:
@@ -57,11 +69,39 @@ def _distances(x: torch.Tensor, y: torch.Tensor, p: float = 2.0, mode: int | Non
     return off.sum(-1) if p == 1.0 else (off**p).sum(-1) ** (1 / p)
 
 
+def _places(edges: torch.Tensor, x: torch.Tensor, dtype: torch.dtype, *, right: bool) -> torch.Tensor:
+    """Return how many edges of each row stand before each element; NaN stands behind all."""
+    row, one = edges if edges.ndim == 1 else edges.unsqueeze(-2), x.unsqueeze(-1)
+    return (~(row > one if right else row >= one)).sum(-1, dtype=dtype)
+
+
+def _bucketize(x: torch.Tensor, edges: torch.Tensor, *, out_int32: bool = False, right: bool = False) -> torch.Tensor:
+    return _places(edges, x, torch.int32 if out_int32 else torch.int64, right=right)
+
+
+def _searchsorted(
+    edges: torch.Tensor,
+    x: torch.Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: torch.Tensor | None = None,
+) -> Any:
+    if sorter is not None:
+        return NotImplemented
+    return _places(edges, x, torch.int32 if out_int32 else torch.int64, right=right or side == "right")
+
+
 LOOP_RULES: dict[Any, Callable[..., Any]] = {
     _aten.scatter.value: _scatter,
+    _aten._adaptive_avg_pool2d.default: _adaptive_average,
+    _aten._adaptive_avg_pool3d.default: _adaptive_average,
     _aten.roll.default: _roll,
     _aten.constant_pad_nd.default: _padded,
     _aten._euclidean_dist.default: _distances,
     _aten._cdist_forward.default: _distances,
+    _aten.bucketize.Tensor: _bucketize,
+    _aten.searchsorted.Tensor: _searchsorted,
 }
 """Rules by operation."""
