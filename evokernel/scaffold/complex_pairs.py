@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from torch._dispatch.python import enable_python_dispatcher
-from torch._guards import detect_fake_mode
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_any, tree_map
@@ -63,7 +63,8 @@ def without_complex(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
             return module(*given)
 
     given = [made[node] for node in module.graph.find_nodes(op="placeholder")]
-    with enable_python_dispatcher(), detect_fake_mode(given):  # sizes stay symbols, and nothing is computed
+    shapes_alone = next(each.fake_mode for each in given if isinstance(each, FakeTensor))
+    with enable_python_dispatcher(), shapes_alone:  # sizes stay symbols, and nothing is computed
         return make_fx(paired)(*given)
 
 
@@ -102,7 +103,7 @@ def _waves(rows: int, columns: int, length: int, like: torch.Tensor) -> tuple[to
 
 
 def _scaled(made: torch.Tensor, normalization: int, length: int) -> torch.Tensor:
-    return (made, made / math.sqrt(length), made / length)[normalization]
+    return made / length ** (normalization / 2) if normalization else made
 
 
 def _transformed(x: Any, dims: Sequence[int], normalization: int, forward: bool, *, onesided: bool = False) -> Any:

@@ -23,18 +23,6 @@ def _scatter(x: torch.Tensor, dim: int, index: torch.Tensor, value: float) -> An
     return NotImplemented if hits is None else torch.where(hits, value, x)
 
 
-def _adaptive_average(x: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
-    """Average over windows that share an axis out among so many; torch's rule holds for some sizes alone."""
-    for axis, count in enumerate(size, x.ndim - len(size)):
-        extent, place = x.shape[axis], torch.arange(count, device=x.device)
-        begin, end = place * extent // count, ((place + 1) * extent + (count - 1)) // count
-        here = torch.arange(extent, device=x.device)
-        inside = (here >= begin.unsqueeze(-1)) & (here < end.unsqueeze(-1))
-        total = torch.where(inside, x.movedim(axis, -1).unsqueeze(-2), 0.0).sum(-1)
-        x = (total / (end - begin)).movedim(-1, axis)
-    return x
-
-
 def _roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> torch.Tensor:
     """Return the two parts of each dimension in the other order."""
     if not dims:
@@ -95,8 +83,6 @@ def _searchsorted(
 
 LOOP_RULES: dict[Any, Callable[..., Any]] = {
     _aten.scatter.value: _scatter,
-    _aten._adaptive_avg_pool2d.default: _adaptive_average,
-    _aten._adaptive_avg_pool3d.default: _adaptive_average,
     _aten.roll.default: _roll,
     _aten.constant_pad_nd.default: _padded,
     _aten._euclidean_dist.default: _distances,

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from evokernel.scaffold.constant_tensors import constant_tensor
-from evokernel.scaffold.index_operations import gathered, in_steps, looked_up, scattered, stored
+from evokernel.scaffold.index_operations import counted, gathered, in_steps, looked_up, scattered, stored
 from evokernel.scaffold.operation_graph import INTEGERS, TRANSCENDENTAL, Kind, Node, OperationGraph
 from evokernel.scaffold.reductions import RUNNING_EXTREMES, extreme, running, variance
 from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
@@ -233,7 +233,7 @@ class OperationConverter:
 
     def _iota(self, node: Any) -> Node:
         start, step = node.kwargs["start"], node.kwargs["step"]
-        return self._graph.node("iota", (), attrs=(start, step), shape=tuple(node.meta["val"].shape), kind="int64_t")
+        return counted(self._graph, self._sizes, start, step, tuple(node.meta["val"].shape))
 
     def _reduce(self, node: Any) -> Node:
         name = str(node.target).split(".")[1]

@@ -208,6 +208,8 @@ def _reason(error: Exception) -> str:
 def _check_output(name: str, item: Any, inputs: Mapping[str, torch.Tensor]) -> None:
     if not isinstance(item, torch.Tensor):
         raise TaskError(f"{name} returns a {type(item).__name__}; expected a tensor or a tuple of tensors")
+    if item.is_complex():
+        raise TaskError(f"{name} returns a tensor of {item.dtype}; return torch.view_as_real(...) of it: real numbers")
     if dtype_name(item) not in DTYPES:
         raise TaskError(
             f"{name} returns a tensor of {item.dtype}; expected one of {', '.join(DTYPES)}: cast it with .to(...)"

@@ -379,6 +379,11 @@ def axis_order(tensor: torch.Tensor) -> tuple[int, ...]:
 
 
 def _check_tensor(value: torch.Tensor, what: str) -> None:
+    if value.is_complex():
+        raise TaskError(
+            f"{what} is {value.dtype}; a task has real numbers: pass torch.view_as_real(...) of it, and take "
+            "torch.view_as_complex(...) of that in the function"
+        )
     if str(value.dtype).removeprefix("torch.") not in DTYPES:
         raise TaskError(
             f"{what} is {value.dtype}; expected one of {', '.join(DTYPES)}: take another type, and cast it in the "
