@@ -16,7 +16,7 @@ QKV: Shapes = {name: ("B", "H", "S", "D") for name in "qkv"}
 SCALES = torch.tensor([1.0, -2.0, 0.5])
 
 
-class Doubled(torch.autograd.Function):
+class Doubled(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
         ctx.save_for_backward(x)
