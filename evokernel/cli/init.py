@@ -10,7 +10,7 @@ from rich.text import Text
 from evokernel.cli.display.tables import put, sheet
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, stdout
 from evokernel.cli.display.word_table import WordTable
-from evokernel.cli.locate import EXISTING_FILE, FOLDER
+from evokernel.cli.locate import EXISTING_FILE, FOLDER, PATH
 
 if TYPE_CHECKING:
     from evokernel.scaffold.gradients.saved_values import SaveChoice
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Exit codes: 0 done; 1 the task cannot judge kernels; 2 an error, said on stderr.")
-@click.argument("file", type=EXISTING_FILE, metavar="[FILE.py]", required=False)
+@click.argument("place", type=PATH, metavar="[FILE.py[:NAME]]", required=False)
 @click.option("--name", default="", metavar="FUNCTION|CLASS", help="What to take, where the file has several.")
 @click.option(
     "--inputs",
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     "results, or all that autograd saves; the rest is computed again.",
 )
 def command(
-    file: Path | None,
+    place: Path | None,
     name: str,
     inputs: str,
     shapes: tuple[str, ...],
@@ -71,6 +71,8 @@ def command(
     **asked: Any,
 ) -> None:
     """Write a task, kernels to start from and a config for a PyTorch function or nn.Module in FILE.py.
+
+    FILE.py:NAME is the same as FILE.py with --name NAME.
 
     The task has workloads for a processor and for a GPU. Sizes that may vary are found by running it; kernels are
     built and compared with it before they are written.
@@ -83,6 +85,7 @@ def command(
     """
     from evokernel.scaffold.project import ProjectSettings, init_project
 
+    file, name = _told_apart(place, name) if place else (None, name)
     settings = ProjectSettings(
         devices=("cpu", "cuda") if device == "auto" else (device,), cpu_dtype=cpu_dtype or "", shapes=shapes
     )
@@ -103,6 +106,17 @@ def command(
         )
     project = init_project(file, name=name, inputs=inputs, out=out or file.parent, force=force, settings=settings)
     _show(project)
+
+
+def _told_apart(place: Path, name: str) -> tuple[Path, str]:
+    """Return file and name of `FILE.py[:NAME]`, beside the value of --name."""
+    text, colon, behind = str(place).partition(".py:")
+    file = Path(f"{text}.py") if colon else place
+    if not file.is_file():
+        raise click.BadParameter(f"{file} is no file", param_hint="FILE.py")
+    if colon and name not in ("", behind):
+        raise click.UsageError(f"{place} names {behind}, and --name {name}")
+    return file, behind or name
 
 
 def _show(project: "Project") -> None:

@@ -157,12 +157,19 @@ def inputs_text(function: Callable[..., Any], example_inputs: Sequence[Any]) -> 
 def _value_text(value: Any) -> str:
     import torch
 
+    from evokernel.scaffold.nested_values import parts_of
+
     if isinstance(value, torch.Tensor):
         shape, dtype = "x".join(map(str, value.shape)), str(value.dtype).removeprefix("torch.")
         short = _SHORT.get(dtype, dtype)
         steps = "" if value.is_contiguous() else f" in steps of {value.stride()}"
         below = "" if value.is_floating_point() or not value.numel() else f" < {int(value.max()) + 1}"
         return (f"{short}[{shape}]" if short else shape) + steps + below
-    if isinstance(value, bool | int | float | str | None):
+    if parts := parts_of(value):
+        return f"{type(value).__name__}({', '.join(f'{key}={_value_text(part)}' for key, part in parts)})"
+    if isinstance(value, bool | int | float | str | torch.dtype | tuple | list | dict | None):
         return repr(value)
-    raise TaskError(f"an example input is a tensor, a number, a text or None, not a {type(value).__name__}")
+    raise TaskError(
+        "an example input is a tensor, a number, a text or None, or holds such in a tuple, list, dict or dataclass; "
+        f"got a {type(value).__name__}"
+    )

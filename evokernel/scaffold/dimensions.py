@@ -9,7 +9,7 @@ from typing import Any
 
 from evokernel.errors import TaskError
 from evokernel.scaffold.sizes import FIRST, SECOND, NotGeneral, Quotient, SymbolicSizes, in_python
-from evokernel.scaffold.trial import dtype_name, outputs_of, runs
+from evokernel.scaffold.trial import dtype_name, operations_of, outputs_of, runs
 from evokernel.scaffold.user_operation import UserOperation
 from evokernel.source.expressions import evaluate
 
@@ -29,6 +29,8 @@ _MOST_WEIGHTS = 16
 """Weights of a module above which all of their sizes are constants."""
 _MOST_REMOVED = 6
 """Sizes of which all sets are tried as constants."""
+_MOST_STEPS = 300
+"""Operations of a reference that may be written down one by one."""
 _BY_RANK = {1: ("N",), 2: ("M", "N"), 3: ("B", "M", "N"), 4: ("B", "C", "H", "W")}
 _MORE_NAMES = ("K", "L", "P", "Q", "S", "T", "U", "V", "D", "E", "F", "G", "R", "X", "Y", "Z")
 
@@ -61,6 +63,8 @@ class Layout:
     """Steps in elements of the inputs that are not row-major, by name."""
     sizes: SymbolicSizes
     """Made from two traces."""
+    stepped: tuple[Axis, ...] = ()
+    """Axes that stay as they are, since the reference takes a step in Python for each element."""
 
     @property
     def example(self) -> dict[str, int]:
@@ -76,9 +80,12 @@ def derive_layout(subject: UserOperation) -> Layout:
     example = {name: tuple(tensor.shape) for name, tensor in subject.inputs.items()}
     result = outputs_of(subject, example)
     found: list[AxisGroup] = []
+    stepped: list[Axis] = []
     for extent, axes in _classes(subject, example).items():
         for group, unit in _groups(subject, example, axes, extent):
-            if len(found) < len(FIRST) and runs(subject, _with(example, [*found, (group, unit)], FIRST)):
+            if _steps_along(subject, example, group, unit):
+                stepped += group
+            elif len(found) < len(FIRST) and runs(subject, _with(example, [*found, (group, unit)], FIRST)):
                 found.append((group, unit))
     if len(found) > _MOST_REMOVED:  # too many to try all sets of them
         general: list[AxisGroup] = []
@@ -88,7 +95,8 @@ def derive_layout(subject: UserOperation) -> Layout:
     for removed in range(len(found) + 1):  # a size without a simple rule for the outputs stays constant
         for kept in combinations(found, len(found) - removed):
             with suppress(NotGeneral):
-                return _layout(subject, example, _named(kept, example, result, subject), result)
+                made = _layout(subject, example, _named(kept, example, result, subject), result)
+                return replace(made, stepped=tuple(stepped))
     raise TaskError(f"the outputs of {subject.name} do not follow from the shapes of its inputs")
 
 
@@ -175,6 +183,18 @@ def _groups(subject: UserOperation, example: Shapes, axes: Sequence[Axis], exten
                 if unit:
                     left = [axis for axis in left if axis not in group]
                     yield group, unit
+
+
+def _steps_along(subject: UserOperation, example: Shapes, group: tuple[Axis, ...], unit: int) -> bool:
+    """Say whether the reference takes a step in Python for each element of these axes: a kernel has one for all sizes.
+
+    A loop of many steps is too long to be written down, and a dimension like any other.
+    """
+    extent = example[group[0][0]][group[0][1]]
+    if (count := operations_of(subject, example)) > _MOST_STEPS:
+        return False
+    more, most = (operations_of(subject, _changed(example, group, extent + each * unit)) for each in (1, 2))
+    return count < more and most - more == more - count
 
 
 def _sets(axes: Sequence[Axis], size: int) -> Iterator[tuple[Axis, ...]]:

@@ -22,7 +22,9 @@ _BINARY = {
     "bitwise_xor": ("!=", 3),
 }
 _AND = 2
-_BITWISE = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
+_BITWISE = {
+    "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "shift_left": "<<", "shift_right_arithmetic": ">>",
+}  # fmt: skip
 _NAMES = {"abs": "fabs", "round": "nearbyint"}
 _EXTREMA = ("maximum", "minimum")
 
@@ -71,9 +73,8 @@ def _combined(node: Node, args: list[ExpressionText]) -> ExpressionText:
             return ExpressionText(f"{'!' if node.kind == 'bool' else '~'}{wrapped(args[0], ATOM)}", _UNARY)
         case "where":
             return ExpressionText(f"{wrapped(args[0], 1)} ? {wrapped(args[1], 1)} : {wrapped(args[2], 1)}", 0)
-        case "relu":
-            zero = "0" if node.kind in INTEGERS else "0.0f"
-            return ExpressionText(f"{_function('maximum', node)}({args[0].text}, {zero})", ATOM)
+        case "relu" | "sign":
+            return ExpressionText(_beside_zero(node, args[0]), ATOM)
         case "rsqrt" | "reciprocal":
             below = f"std::sqrt({args[0].text})" if op == "rsqrt" else wrapped(args[0], 7)
             return ExpressionText(f"1.0f / {below}", 6)
@@ -82,6 +83,13 @@ def _combined(node: Node, args: list[ExpressionText]) -> ExpressionText:
         case "cast":
             return ExpressionText(f"static_cast<{node.kind}>({args[0].text})", ATOM)
     return ExpressionText(f"{_function(op, node)}({', '.join(arg.text for arg in args)})", ATOM)
+
+
+def _beside_zero(node: Node, value: ExpressionText) -> str:
+    zero, text = "0" if node.kind in INTEGERS else "0.0f", wrapped(value, 5)
+    if node.op == "relu":
+        return f"{_function('maximum', node)}({value.text}, {zero})"
+    return f"static_cast<{node.kind}>(({text} > {zero}) - ({text} < {zero}))"
 
 
 def _remainder(one: ExpressionText, other: ExpressionText, *, whole: bool) -> ExpressionText:

@@ -22,6 +22,8 @@ def tied_by_indices(subject: UserOperation, layout: Layout) -> Layout:
         name for name, each in subject.inputs.items() if not each.is_floating_point() and each.element_size() > 1
     ]
     tried = [dict(zip(layout.example, sizes, strict=False)) for sizes in (_SMALL, _SMALL[len(layout.example) :: -1])]
+    if not indices and not all(_accepts(subject, layout, dims, "", 0) for dims in tried):  # it sorts for them, say
+        return with_equal_sizes_as_one(subject, layout)
     for name in indices:
         if not all(_accepts(subject, layout, dims, name, 0) for dims in tried):
             return with_equal_sizes_as_one(subject, layout)

@@ -17,6 +17,15 @@ def looked_up(graph: OperationGraph, sizes: SymbolicSizes, source: Node, indices
     return graph.node("index", (source, *aligned), attrs=attrs, shape=shape, kind=source.kind)
 
 
+def counted(graph: OperationGraph, sizes: SymbolicSizes, start: int, step: int, shape: Shape) -> Node:
+    """Return integers from `start` on in steps, each of which may be a size."""
+    if not (sizes.depends(start) or sizes.depends(step)):
+        return graph.node("iota", (), attrs=(start, step), shape=shape, kind="int64_t")
+    first, by = (graph.number(sizes.text(each), "int64_t") for each in (start, step))
+    made = graph.node("iota", (), attrs=(0, 1), shape=shape, kind="int64_t")
+    return graph.pointwise("add", graph.pointwise("mul", made, by, kind="int64_t"), first, kind="int64_t")
+
+
 def in_steps(graph: OperationGraph, sizes: SymbolicSizes, source: Node, dim: int, steps: tuple[int, int, int]) -> Node:
     """Return elements in steps along one dimension, given the first place, the step and the number of elements."""
     first, step, count = steps

@@ -1,4 +1,4 @@
-"""Operations that compilers give to a library, in terms of simple ones: sorting, selection, pooling, attention.
+"""Operations that compilers give to a library, in terms of simple ones: sorting, selection, pooling, counting.
 
 Each rule holds for all sizes and keeps to pointwise operations, sums and indexed stores, so that any generator of
 loops can write it and join it with the operations around.
@@ -126,6 +126,68 @@ def max_pool_1d(
     return made
 
 
+def _histogram(x: torch.Tensor, bins: int = 100, low: float = 0, high: float = 0) -> Any:
+    """Count the elements in equal parts of a range; that of the elements themselves depends on values."""
+    if low == high:
+        return NotImplemented
+    x = x.reshape(-1)
+    place = ((x - low) * bins / (high - low)).to(torch.int64).clamp(0, bins - 1)
+    inside = ((x >= low) & (x <= high)).to(x.dtype)
+    return x.new_zeros(bins).index_add(0, place, inside)
+
+
+NEUTRAL = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "amax": float("-inf"), "amin": float("inf")}
+"""What a reduction leaves as it is."""
+
+
+def scatter_reduce(
+    x: torch.Tensor, dim: int, index: torch.Tensor, src: torch.Tensor, reduce: str, *, include_self: bool = True
+) -> Any:
+    """Leave what was there out by a neutral number in its place; take a mean as a sum over a count."""
+    if not x.is_floating_point() or (include_self and reduce != "mean"):
+        return NotImplemented
+    base = x if include_self else x.scatter(dim, index, NEUTRAL[reduce])
+    if reduce != "mean":
+        return base.scatter_reduce(dim, index, src, reduce)
+    count = torch.full_like(x, float(include_self)).scatter_add(dim, index, torch.ones_like(src))
+    return base.scatter_add(dim, index, src) / count.clamp(min=1.0)
+
+
+def _adaptive_average(x: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
+    """Average over windows that share an axis out among so many; torch's rule holds for some sizes alone."""
+    for axis, count in enumerate(size, x.ndim - len(size)):
+        extent, place = x.shape[axis], torch.arange(count, device=x.device)
+        begin, end = place * extent // count, ((place + 1) * extent + (count - 1)) // count
+        here = torch.arange(extent, device=x.device)
+        inside = (here >= begin.unsqueeze(-1)) & (here < end.unsqueeze(-1))
+        total = torch.where(inside, x.movedim(axis, -1).unsqueeze(-2), 0.0).sum(-1)
+        x = (total / (end - begin)).movedim(-1, axis)
+    return x
+
+
+def _embedding_bag(  # noqa: PLR0913 - torch's own arguments
+    weight: torch.Tensor,
+    indices: torch.Tensor,
+    offsets: torch.Tensor,
+    by_frequency: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    factors: torch.Tensor | None = None,
+    ends_with_last: bool = False,
+    padding: int = -1,
+) -> Any:
+    """Add rows up by bags; the bag of an element is the last that begins before it. Not of maxima, nor of padding."""
+    if mode == 2 or padding >= 0 or ends_with_last:
+        return NotImplemented
+    bag = torch.bucketize(torch.arange(indices.shape[0], device=weight.device), offsets, right=True) - 1
+    wide = weight.to(torch.promote_types(weight.dtype, torch.float32))  # GPUs add shorter numbers in place slowly
+    rows = wide[indices] if factors is None else wide[indices] * factors.unsqueeze(-1)
+    total = wide.new_zeros(offsets.shape[0], weight.shape[1]).index_add(0, bag, rows)
+    count = wide.new_zeros(offsets.shape).index_add(0, bag, wide.new_ones(bag.shape))
+    made = total / count.clamp(min=1.0).unsqueeze(-1) if mode == 1 else total
+    return made.to(weight.dtype), bag, count.to(offsets.dtype), count.to(offsets.dtype)
+
+
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     _aten.sort.default: sort,
     _aten.sort.stable: _stable_sort,
@@ -136,5 +198,10 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     _aten.avg_pool1d.default: _average_pool,
     _aten.avg_pool2d.default: _average_pool,
     _aten.avg_pool3d.default: _average_pool,
+    _aten._adaptive_avg_pool2d.default: _adaptive_average,
+    _aten._adaptive_avg_pool3d.default: _adaptive_average,
+    _aten._embedding_bag_forward_only.default: _embedding_bag,
+    _aten.histc.default: _histogram,
+    _aten.scatter_reduce.two: scatter_reduce,
 }
 """Rules by operation."""

@@ -57,11 +57,37 @@ def _distances(x: torch.Tensor, y: torch.Tensor, p: float = 2.0, mode: int | Non
     return off.sum(-1) if p == 1.0 else (off**p).sum(-1) ** (1 / p)
 
 
+def _places(edges: torch.Tensor, x: torch.Tensor, dtype: torch.dtype, *, right: bool) -> torch.Tensor:
+    """Return how many edges of each row stand before each element; NaN stands behind all."""
+    row, one = edges if edges.ndim == 1 else edges.unsqueeze(-2), x.unsqueeze(-1)
+    return (~(row > one if right else row >= one)).sum(-1, dtype=dtype)
+
+
+def _bucketize(x: torch.Tensor, edges: torch.Tensor, *, out_int32: bool = False, right: bool = False) -> torch.Tensor:
+    return _places(edges, x, torch.int32 if out_int32 else torch.int64, right=right)
+
+
+def _searchsorted(
+    edges: torch.Tensor,
+    x: torch.Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: torch.Tensor | None = None,
+) -> Any:
+    if sorter is not None:
+        return NotImplemented
+    return _places(edges, x, torch.int32 if out_int32 else torch.int64, right=right or side == "right")
+
+
 LOOP_RULES: dict[Any, Callable[..., Any]] = {
     _aten.scatter.value: _scatter,
     _aten.roll.default: _roll,
     _aten.constant_pad_nd.default: _padded,
     _aten._euclidean_dist.default: _distances,
     _aten._cdist_forward.default: _distances,
+    _aten.bucketize.Tensor: _bucketize,
+    _aten.searchsorted.Tensor: _searchsorted,
 }
 """Rules by operation."""

@@ -21,7 +21,7 @@ KEPT = REDUCTIONS | SCANS | STORES | {"table"}
 LEAVES = frozenset({"input", "number", "iota", "inside"})
 TRANSCENDENTAL = frozenset({
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "sinh", "cosh", "sin", "cos", "tan", "asin",
-    "acos", "atan", "erf", "erfc", "pow", "rsqrt", "sqrt",
+    "acos", "atan", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "hypot", "pow", "rsqrt", "sqrt",
 })  # fmt: skip
 
 

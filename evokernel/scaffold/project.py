@@ -200,7 +200,7 @@ def init_project(
         task=task,
         layout=layout,
         seeds=seeds,
-        remarks=tuple(filter(None, (complaint, floats.remark, _left_out(draft), *_remarks(subject, plans)))),
+        remarks=tuple(filter(None, (complaint, floats.remark, _left_out(draft), *_remarks(subject, layout, plans)))),
         admission=admission,
         unfit=unfit,
     )
@@ -247,7 +247,7 @@ def whole_or_nothing(files: Iterable[Path]) -> Iterator[None]:
 
 def stem_of(subject: UserOperation) -> str:
     """Return the beginning of the names of a project's files."""
-    name = subject.path.stem if subject.name in ("Model", "forward", "run") else subject.name
+    name = subject.path.stem if subject.title in ("Model", "forward", "run") else subject.title
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|\W", "_", name).lower()
 
 
@@ -270,8 +270,12 @@ def _cost(subject: UserOperation, layout: Layout, analysis: OperationAnalysis) -
     )
 
 
-def _remarks(subject: UserOperation, plans: Mapping[str, WorkloadDraft]) -> list[str]:
+def _remarks(subject: UserOperation, layout: Layout, plans: Mapping[str, WorkloadDraft]) -> list[str]:
     made = [_cut(device, plan) for device, plan in plans.items() if plan.cut]
+    if steps := dict.fromkeys(str(subject.inputs[name].shape[axis]) for name, axis in layout.stepped):
+        made.append(
+            f"{subject.title} takes {' and '.join(steps)} steps in Python, and so many for all sizes of the task"
+        )
     if subject.in_place:
         made.append(f"{subject.name} changes {' and '.join(subject.in_place)} in place, and so do kernels")
     if subject.zeros:

@@ -118,6 +118,37 @@ def _one_way(
     return (out.flip(0) if backward else out), states[-1]
 
 
+def _gru_cell(
+    x: torch.Tensor,
+    state: torch.Tensor,
+    of_input: torch.Tensor,
+    of_state: torch.Tensor,
+    input_bias: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+) -> torch.Tensor:
+    given, own = linear(x, of_input, input_bias).chunk(3, -1), linear(state, of_state, bias).chunk(3, -1)
+    reset, keep = ((one + other).sigmoid() for one, other in zip(given[:2], own[:2], strict=True))
+    new = (given[2] + reset * own[2]).tanh()
+    return (state - new) * keep + new
+
+
+def _lstm_cell(
+    x: torch.Tensor,
+    states: Sequence[torch.Tensor],
+    of_input: torch.Tensor,
+    of_state: torch.Tensor,
+    input_bias: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    enter, keep, new, leave = (linear(x, of_input, input_bias) + linear(states[0], of_state, bias)).chunk(4, -1)
+    cell = keep.sigmoid() * states[1] + enter.sigmoid() * new.tanh()
+    return leave.sigmoid() * cell.tanh(), cell
+
+
+CELLS: Mapping[str, Callable[..., Any]] = {"gru_cell": _gru_cell, "lstm_cell": _lstm_cell}
+"""One step of a layer, by the name of torch's operation, which asks a library on a GPU."""
+
+
 class WholeRecurrentLayers(TorchFunctionMode):  # type: ignore[misc]
     """Takes recurrent layers as `recurrence`, so that the number of steps costs nothing where there is no data."""
 

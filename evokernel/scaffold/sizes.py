@@ -4,7 +4,7 @@ In the first trace each dimension is a large prime, so that the factors of a siz
 each is a multiple of 8, which tells apart halves and quarters that are rounded differently.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -96,6 +96,12 @@ class SymbolicSizes:
         if place < 0 and size in self._known:
             self.learn(size + place, self._known[size] + place)
         return size + place if place < 0 else place
+
+    def added(self, extents: Sequence[int]) -> int:
+        """Return the sum of sizes of the first trace. Raises `NotGeneralSize` where no simple rule gives it."""
+        total = sum(extents)
+        self.learn(total, sum(self.at(extent, self.second) for extent in extents))
+        return total
 
     def _sum(self, first: int, second: int) -> Quotient | None:
         """Return a size plus a small number that gives both."""

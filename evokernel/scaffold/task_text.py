@@ -1,7 +1,6 @@
 """Text of a new task file."""
 
 import importlib.resources
-import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,8 +8,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from evokernel.errors import TaskError
 from evokernel.scaffold.dimensions import Layout
+from evokernel.scaffold.nested_values import constant_text
 from evokernel.scaffold.user_file import digest
 from evokernel.scaffold.user_operation import UserOperation
 from evokernel.scaffold.workloads import Dims, WorkloadDraft
@@ -72,7 +71,7 @@ def task_text(draft: TaskDraft, *, stem: str, out: Path) -> str:
     names, given = layout.sizes.names, ", ".join(f"{name}: {tensor}" for name in subject.inputs)
     return template(
         "task.py.txt",
-        name=subject.name,
+        name=subject.title,
         stem=stem,
         file=subject.path.name,
         typing="from typing import Any\n" * (gpu or bool(subject.in_place)),
@@ -112,13 +111,13 @@ def _fixed_text(subject: UserOperation) -> str:
     """Return the lines on arguments that are no tensors; nothing without any."""
     if not subject.constants:
         return ""
-    values = ", ".join(f'"{name}": {_constant_text(name, value)}' for name, value in subject.constants.items())
+    values = ", ".join(f'"{name}": {constant_text(name, value)}' for name, value in subject.constants.items())
     return template("fixed.py.txt", file=subject.path.name, name=next(iter(subject.constants)), values=values)
 
 
 def constants_text(constants: Mapping[str, Any]) -> str:
     """Return arguments that are no tensors as a call passes them. Raises `TaskError` where one cannot be spelt."""
-    return ", ".join(f"{name}={_constant_text(name, value)}" for name, value in constants.items())
+    return ", ".join(f"{name}={constant_text(name, value)}" for name, value in constants.items())
 
 
 def _in_place_text(subject: UserOperation, given: str, returns: str) -> str:
@@ -160,7 +159,7 @@ def _description(draft: TaskDraft, outputs: Sequence[str]) -> str:
     for device, plan in draft.workloads.items():
         types += f"; {_SHORT.get(plan.dtype, plan.dtype)} on {machines[device]}" if plan.dtype else ""
     made = listed(zip(outputs, draft.layout.outputs, strict=True))
-    fixed, name = constants_text(draft.subject.constants), draft.subject.name
+    fixed, name = constants_text(draft.subject.constants), draft.subject.title
     inputs = listed(draft.layout.inputs.items())
     all_said = ", ".join(filter(None, (inputs, fixed)))
     texts = [f"{each}, {types}" for each in (f"{made} = {name}({all_said})", f"{made} = {name}({inputs})", name)]
@@ -175,7 +174,9 @@ def call_text(subject: UserOperation) -> str:
     def spelt(name: str) -> str:
         if name in subject.inputs:
             return f"{name}.reshape(())" if name in subject.single else name
-        return _constant_text(name, subject.constants[name])
+        if name in subject.nested:
+            return subject.nested[name].text(spelt, lambda value: constant_text(name, value))
+        return constant_text(name, subject.constants[name])
 
     before, given = [], [spelt(name) for name in subject.call_names]
     named = {theirs: spelt(ours) for theirs, ours in subject.keywords.items()}
@@ -193,25 +194,10 @@ def call_text(subject: UserOperation) -> str:
         call = f"functional_call(model, weights, ({', '.join(given)},){more})"
     else:
         call = f"source.{subject.name}({', '.join([*given, *(f'{k}={v}' for k, v in named.items())])})"
-    kept = ["made" if place is None else f"made[{place}]" for place in subject.returned]
+    kept = [f"made{path}" for path in subject.returned.values()]
     results = ", ".join([*subject.in_place, *kept])
-    last = [f"made = {call}" if kept else call, f"return {results}"] if subject.in_place else [f"return {call}"]
+    last = [f"made = {call}" if kept else call, f"return {results}"] if results else [f"return {call}"]
     return "\n    ".join([*before, *last])
-
-
-def _constant_text(name: str, value: Any) -> str:
-    if isinstance(value, float) and not math.isfinite(value):
-        return f'float("{value}")'
-    if (
-        value is None
-        or isinstance(value, (bool, int, float, str))
-        or (isinstance(value, (tuple, list)) and all(isinstance(item, (bool, int, float, str)) for item in value))
-    ):
-        return repr(value)
-    raise TaskError(
-        f"the argument {name!r} is a {type(value).__name__}, which a task file cannot spell; wrap the operation in a "
-        "function that takes tensors and numbers"
-    )
 
 
 def _tensor_text(draft: TaskDraft, name: str, shape: tuple[str | int, ...], *, output: bool = False) -> str:

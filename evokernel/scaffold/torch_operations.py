@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from evokernel.scaffold.constant_tensors import constant_tensor
-from evokernel.scaffold.index_operations import gathered, in_steps, looked_up, scattered, stored
+from evokernel.scaffold.index_operations import counted, gathered, in_steps, looked_up, scattered, stored
 from evokernel.scaffold.operation_graph import INTEGERS, TRANSCENDENTAL, Kind, Node, OperationGraph
 from evokernel.scaffold.reductions import RUNNING_EXTREMES, extreme, running, variance
 from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
@@ -25,10 +25,18 @@ _KINDS: dict[Any, Kind] = {
 }
 _ARITHMETIC = frozenset({"add", "sub", "mul", "div", "neg"})
 _FUNCTIONS = TRANSCENDENTAL | {
-    "abs", "atan2", "ceil", "floor", "fmod", "maximum", "minimum", "reciprocal", "remainder", "round", "trunc"
+    "abs", "atan2", "ceil", "floor", "fmax", "fmin", "fmod", "maximum", "minimum", "reciprocal", "remainder", "round",
+    "sign", "trunc",
 }  # fmt: skip
-_LOGIC = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"})
-_INTEGER_SAFE = frozenset({"add", "sub", "mul", "neg", "relu", "maximum", "minimum", "abs", "where"}) | _LOGIC
+_LOGIC = frozenset({
+    "lt", "le", "gt", "ge", "eq", "ne", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "isfinite",
+    "signbit", "shift_left", "shift_right_arithmetic",
+})  # fmt: skip
+_INTEGER_SAFE = frozenset({"add", "sub", "mul", "neg", "relu", "maximum", "minimum", "abs", "sign", "where"}) | _LOGIC
+
+
+_SAME = {"__lshift__": "shift_left", "__rshift__": "shift_right_arithmetic"}
+"""Operations that torch has under a second name."""
 
 
 class OperationConverter:
@@ -75,6 +83,7 @@ class OperationConverter:
             return
         library, _, name = str(node.target).partition(".")
         name = name.partition(".")[0]
+        name = _SAME.get(name, name)
         if (several := self._several(name, node)) is not None:
             self._parts[node] = several
             return
@@ -119,8 +128,8 @@ class OperationConverter:
         kind = self._kind(node)
         beside = node.args[1:] if name == "where" else node.args
         args = [self._operand(item, beside) for item in node.args]
-        if name == "div" and kind in INTEGERS:
-            raise NotGeneral("the division of integers has no naive loop yet")
+        if name == "div" and kind in INTEGERS and args[1].op != "number":  # which may be 0, and end the process
+            raise NotGeneral("the division of integers by integers of a tensor has no naive loop yet")
         self.exact = self.exact and name in _INTEGER_SAFE
         return self._graph.pointwise(name, *args, kind=kind)
 
@@ -194,13 +203,10 @@ class OperationConverter:
 
         made = moved(parts[0], 0)
         for number, part in enumerate(parts[1:], 1):
-            before = extents[:number]
-            sums = number > 1 and any(map(self._sizes.is_derived, before))
-            if sums or (len({*before}) > 1 and any(map(self._sizes.depends, before))):
-                raise NotGeneral("more than two joined tensors whose sizes are no products have no naive loop yet")
-            begin = self._graph.number(self._sizes.text(sum(before)), "int64_t")
+            before = self._sizes.added(extents[:number])
+            begin = self._graph.number(self._sizes.text(before), "int64_t")
             behind = self._graph.pointwise("ge", place, begin, kind="bool")
-            made = self._graph.pointwise("where", behind, moved(part, sum(before)), made, kind=part.kind)
+            made = self._graph.pointwise("where", behind, moved(part, before), made, kind=part.kind)
         return made
 
     def _unchanged(self, node: Any) -> Node:
@@ -227,7 +233,7 @@ class OperationConverter:
 
     def _iota(self, node: Any) -> Node:
         start, step = node.kwargs["start"], node.kwargs["step"]
-        return self._graph.node("iota", (), attrs=(start, step), shape=tuple(node.meta["val"].shape), kind="int64_t")
+        return counted(self._graph, self._sizes, start, step, tuple(node.meta["val"].shape))
 
     def _reduce(self, node: Any) -> Node:
         name = str(node.target).split(".")[1]
@@ -309,7 +315,8 @@ class OperationConverter:
         base, dim, index, values, *how = node.args
         if node.kwargs.get("include_self") is False or how[1:] == [False]:
             raise NotGeneral("a scatter that leaves out what was there has no naive loop yet")
-        reduction = how[0] if how else "sum" if "scatter_add" in str(node.target) else ""
+        how = how or [node.kwargs.get("reduce", "sum" if "scatter_add" in str(node.target) else "")]
+        reduction = {"add": "sum", "multiply": "prod"}.get(how[0], how[0])
         source = self.value(base)
         into = self._constant(values, source.kind) if isinstance(values, (int, float)) else self.value(values)
         return scattered(self._graph, source, dim, self.value(index), into, how=reduction)
@@ -359,6 +366,7 @@ _RULES: dict[str, Callable[[OperationConverter, Any], Node]] = {
     "aten.full": OperationConverter._full,
     "aten.scalar_tensor": OperationConverter._full,
     "aten.empty": OperationConverter._full,
+    "aten.empty_permuted": OperationConverter._full,
     "prims.empty_strided": OperationConverter._full,
     "prims.iota": OperationConverter._iota,
     "prims.sum": OperationConverter._reduce,

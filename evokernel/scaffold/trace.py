@@ -1,16 +1,21 @@
 """Trace of a PyTorch reference without data, decomposed by torch into primitive operations."""
 
 import math
+import operator
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from typing import Any
+from unittest import mock
 
 import torch
 from torch._decomp import decomposition_table
+from torch.autograd.function import FunctionCtx
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from evokernel.scaffold.complex_pairs import complex_as_pairs
 from evokernel.scaffold.constant_tensors import held_numbers
 from evokernel.scaffold.library_operations import DECOMPOSITIONS
 from evokernel.scaffold.loop_rules import LOOP_RULES
@@ -50,6 +55,9 @@ class Traced:
     """Completed by the two traces."""
     exact_on_integers: bool
     """True where integer inputs give exact results."""
+
+
+_SPLITS = (_aten.split.Tensor, _aten.split_with_sizes.default)
 
 
 def _copied(into: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
@@ -185,10 +193,11 @@ def _graph(call: Call, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[st
     table[_aten.as_strided.default] = _another_shape
 
     def positional(*tensors: Any) -> Any:
-        return call(dict(zip(names, tensors, strict=True)))
+        with complex_as_pairs():
+            return call(dict(zip(names, tensors, strict=True)))
 
     try:
-        with without_data():
+        with without_data(), _forward_alone():
             empty = [torch.empty(shape, dtype=dtypes.get(name, torch.float32)) for name, shape in shapes.items()]
             module = make_fx(functionalize(positional), decomposition_table=table)(*empty)
     except Exception as error:
@@ -199,6 +208,21 @@ def _graph(call: Call, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[st
             module.graph.erase_node(node)
     module.graph.eliminate_dead_code()
     return list(module.graph.nodes)
+
+
+@contextmanager
+def _forward_alone() -> Iterator[None]:
+    """Let functions with gradients of their own compute forward, which torch would not trace."""
+
+    def apply(kind: Any, *args: Any, **kwargs: Any) -> Any:
+        if kind.setup_context is not torch.autograd.Function.setup_context:
+            return kind.forward(*args, **kwargs)
+        context = FunctionCtx()
+        context.needs_input_grad = (False,) * len(args)
+        return kind.forward(context, *args, **kwargs)
+
+    with mock.patch.object(torch.autograd.Function, "apply", classmethod(apply)):
+        yield
 
 
 def _settle_copies(graph: Any) -> None:
@@ -212,10 +236,21 @@ def _settle_copies(graph: Any) -> None:
             continue
         into, source = node.args[:2]
         others = [user for user in into.users if user is not node]
-        private = not any(map(_is_view, [into, *others])) and all(places[user] < places[node] for user in others)
+        alone = not _is_view(into) or _is_part(into)
+        private = alone and not any(map(_is_view, others)) and all(places[user] < places[node] for user in others)
         one, other = into.meta["val"], source.meta["val"]
         if private and one.shape == other.shape and one.dtype == other.dtype:
             node.replace_all_uses_with(source)
+            graph.erase_node(node)
+
+
+def _is_part(node: Any) -> bool:
+    """Say whether a value is a part of one that is seen through its parts alone, each of them once."""
+    split = node.args[0] if node.target is operator.getitem else None
+    if split is None or split.target not in _SPLITS or _is_view(split.args[0]):
+        return False
+    parts = [user.args[1] for user in split.users]
+    return len(split.args[0].users) == 1 and len(parts) == len({*parts})
 
 
 def _is_view(node: Any) -> bool:
@@ -252,10 +287,15 @@ def _size_numbers(first: Any, second: Any, sizes: SymbolicSizes) -> dict[float, 
 
 
 def _another_shape(x: torch.Tensor, size: Any, stride: Any, offset: int | None = None) -> Any:
-    """Return the elements of a contiguous tensor in another shape, as group norm takes them; else nothing is known."""
+    """Return the elements of a contiguous tensor in another shape, or looked up, as diagonals and frames are."""
     dense = torch.empty(size, device="meta").stride()
-    if not x.is_contiguous() or tuple(stride) != dense or offset or math.prod(size) != x.numel():
+    if not x.is_contiguous():
         return NotImplemented
+    if tuple(stride) != dense or offset or math.prod(size) != x.numel():
+        places = torch.full((), offset or 0, dtype=torch.int64, device=x.device)
+        for extent, step in zip(size, stride, strict=True):
+            places = places.unsqueeze(-1) + torch.arange(extent, device=x.device) * step
+        return x.reshape(-1)[places]
     if len(size) == 1 < x.ndim:  # torch's rule for another shape comes back here from these two
         return torch.ops.prims.collapse_view(x, 0, x.ndim - 1)
     return torch.ops.prims.split_dim(x, 0, size[0]) if len(size) == 2 > x.ndim == 1 else x.reshape(size)

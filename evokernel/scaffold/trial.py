@@ -1,6 +1,7 @@
 """Trial of a user's operation without data: its outputs, or why it can be no task."""
 
 import logging
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from evokernel.errors import TaskError
+from evokernel.scaffold.nested_values import results_of
 from evokernel.scaffold.recurrent_layers import WholeRecurrentLayers
 from evokernel.scaffold.user_operation import UserOperation
 from evokernel.task import DTYPES
@@ -55,6 +57,7 @@ def without_data() -> Iterator[None]:
         logger.disabled = True
     try:
         with (
+            warnings.catch_warnings(action="ignore"),
             FakeTensorMode(allow_non_fake_inputs=True),
             torch.no_grad(),
             sdpa_kernel(SDPBackend.MATH),
@@ -69,7 +72,8 @@ def without_data() -> Iterator[None]:
 def state_apart(subject: UserOperation) -> UserOperation:
     """Return the operation with the buffers that a call changes kept apart: each call starts with those of the file.
 
-    Raises `TaskError` if a module keeps a tensor of one call for the next.
+    Results that lie in dicts, or deeper, are named by their places there. Raises `TaskError` if a module keeps a tensor
+    of one call for the next.
     """
     tried = _tried(subject)
     for prefix, module in subject.target.named_modules() if subject.construct else ():
@@ -80,7 +84,11 @@ def state_apart(subject: UserOperation) -> UserOperation:
             )
     if tried is None:
         return subject
-    inputs, _ = tried
+    inputs, result = tried
+    made = list(results_of(result))
+    flat = [result] if isinstance(result, torch.Tensor) else result if type(result) in (tuple, list) else []
+    if made and list(map(id, flat)) != [id(each) for _, each in made]:
+        subject = replace(subject, returned={place: path for place, (path, _) in enumerate(made)})
     changed = {name for name in subject.parameters.values() if inputs[name]._version}
     modules = subject.target.named_modules() if subject.construct else ()
     running = {  # torch updates them without saying so
@@ -108,9 +116,14 @@ def changes_apart(subject: UserOperation) -> UserOperation:
             f"{subject.name} changes its input {other[0]!r} in place, which does not lie row by row in memory: only "
             "inputs that are read may lie otherwise. Pass it with .contiguous()"
         )
-    pairs = list(enumerate(result)) if isinstance(result, (tuple, list)) else [(None, result)]
-    own = [place for place, item in pairs if item is not None and all(item is not inputs[name] for name in changed)]
-    return replace(subject, in_place=tuple(changed), returned=tuple(own))
+    paths = subject.returned or {place: path for place, (path, _) in enumerate(results_of(result))}
+    flat = [each for _, each in results_of(result)]
+    own = [
+        (place, path)
+        for each, (place, path) in zip(flat, paths.items(), strict=True)
+        if all(each is not inputs[name] for name in changed)
+    ]
+    return replace(subject, in_place=tuple(changed), returned=dict(own))
 
 
 def _tried(subject: UserOperation) -> tuple[dict[str, torch.Tensor], Any] | None:
@@ -181,7 +194,8 @@ def _reason(error: Exception) -> str:
     if isinstance(error, DynamicOutputShapeException):
         return (
             f"makes a tensor whose shape depends on values ({error}); a kernel gets outputs of known shapes. Use "
-            "torch.where or a mask in its place, or return a tensor of the largest shape and a count"
+            "torch.where or a mask in its place, or return a tensor of the largest shape and a count; what counts or "
+            "adds up by number is torch.zeros(n, device=...).index_add(0, numbers, values)"
         )
     if isinstance(error, DataDependentOutputException):
         return (
@@ -194,6 +208,8 @@ def _reason(error: Exception) -> str:
 def _check_output(name: str, item: Any, inputs: Mapping[str, torch.Tensor]) -> None:
     if not isinstance(item, torch.Tensor):
         raise TaskError(f"{name} returns a {type(item).__name__}; expected a tensor or a tuple of tensors")
+    if item.is_complex():
+        raise TaskError(f"{name} returns a tensor of {item.dtype}; return torch.view_as_real(...) of it: real numbers")
     if dtype_name(item) not in DTYPES:
         raise TaskError(
             f"{name} returns a tensor of {item.dtype}; expected one of {', '.join(DTYPES)}: cast it with .to(...)"
@@ -219,6 +235,22 @@ def runs(subject: UserOperation, shapes: Mapping[str, Sequence[int]]) -> bool:
     except TaskError:
         return False
     return True
+
+
+class _Counter(TorchDispatchMode):  # type: ignore[misc]
+    calls = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.calls += 1
+        return func(*args, **(kwargs or {}))
+
+
+def operations_of(subject: UserOperation, shapes: Mapping[str, tuple[int, ...]]) -> int:
+    """Return how many operations of torch a reference calls on inputs of these shapes that it accepts."""
+    counter = _Counter()
+    with without_data(), counter:
+        subject.call(subject.empty(shapes))
+    return counter.calls
 
 
 def _first_line(error: Exception) -> str:

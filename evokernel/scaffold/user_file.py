@@ -3,6 +3,7 @@
 import hashlib
 import importlib.util
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -25,10 +26,11 @@ def digest(path: Path) -> str:
 
 
 def load_source(path: Path, *, sha256: str = "") -> ModuleType:
-    """Import a Python file that is in no package.
+    """Import a Python file.
 
     Args:
-        path: the file; its folder can be imported from while it loads.
+        path: the file; its folder, and that of its package, can be imported from while it loads. Imports with dots
+            begin at its folder.
         sha256: `digest` of the file that the task was made from; results do not hold for another text.
 
     Raises:
@@ -41,20 +43,43 @@ def load_source(path: Path, *, sha256: str = "") -> ModuleType:
             f"{path} has changed since the task was written from it; run `evokernel init` again, "
             f'or check that shapes and arguments are the same and set sha256="{found}" in the task file'
         )
-    name = f"{_PREFIX}{path.stem}_{found}"
+    folders = _folders(path.parent)
+    name = f"{_package(folders)}.{path.stem}_{found}"
     loader = importlib.util.spec_from_file_location(name, path)
     if loader is None or loader.loader is None:
         raise TaskError(f"{path} cannot be imported as Python: expected a .py file")
     module = importlib.util.module_from_spec(loader)
     sys.modules[name] = module
-    sys.path.insert(0, str(path.parent))  # it may import its neighbours, as a script would
+    before = list(sys.path)
+    packaged = (path.parent / "__init__.py").exists()
+    # it may import its neighbours, as a script would
+    sys.path[:0] = [str(path.parent), *[str(folders[0].parent)] * packaged]
     try:
         loader.loader.exec_module(module)
     except Exception as error:
         raise TaskError(f"{path}{_line(error, path)} raised {type(error).__name__}: {error}") from error
     finally:
-        sys.path.remove(str(path.parent))
+        sys.path[:] = before
     return module
+
+
+def _folders(folder: Path) -> list[Path]:
+    """Return the folders of the packages that a folder lies in, the outermost first, and the folder."""
+    found = [folder]
+    while (found[0] / "__init__.py").exists():
+        found.insert(0, found[0].parent)
+    return found[1:] or found
+
+
+def _package(folders: Sequence[Path]) -> str:
+    """Return the name of a package for these folders, each in the one before, which imports with dots begin at."""
+    name = f"{_PREFIX}{hashlib.sha256(str(folders[0]).encode()).hexdigest()[:16]}"
+    for folder in folders:
+        name = name if folder is folders[0] else f"{name}.{folder.name}"
+        if name not in sys.modules:
+            sys.modules[name] = package = ModuleType(name)
+            package.__path__ = [str(folder)]
+    return name
 
 
 def _line(error: BaseException, path: Path) -> str:

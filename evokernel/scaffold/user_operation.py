@@ -2,8 +2,10 @@
 
 import inspect
 import keyword
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,6 +16,7 @@ from torch.func import functional_call
 from evokernel.errors import TaskError
 from evokernel.evaluate.numerics.arrays import torch_dtype
 from evokernel.scaffold.example_text import inputs_line, parse_inputs, parse_tensor
+from evokernel.scaffold.nested_values import NestedArgument, constant_text, holds_tensors, results_of, taken_apart
 from evokernel.scaffold.user_file import load_source
 from evokernel.task import DTYPES
 
@@ -55,10 +58,20 @@ class UserOperation:
     """Parameters that do not count in the results, by the module's own names; they are 0 and no inputs."""
     in_place: tuple[str, ...] = ()
     """Inputs that a call changes; their new values are results, before those that it returns."""
-    returned: tuple[int | None, ...] = ()
-    """With `in_place`: which of the returned tensors are no such inputs, by place; None for one that comes alone."""
+    returned: Mapping[int, str] = field(default_factory=dict)
+    """Places of the results among all tensors that are returned, with the text behind the call that names each.
+
+    Empty where all that is returned is a result, and no tuple or dict is inside another.
+    """
+    nested: Mapping[str, NestedArgument] = field(default_factory=dict)
+    """Arguments that hold tensors, by the operation's own names; their tensors are inputs."""
     single: frozenset[str] = frozenset()
     """Inputs that have no axes in the operation, and one axis of one element for a kernel."""
+
+    @property
+    def title(self) -> str:
+        """The name as people know it."""
+        return self.name.partition("._")[0]
 
     @property
     def orders(self) -> dict[str, tuple[int, ...]]:
@@ -84,16 +97,15 @@ class UserOperation:
 
     def call(self, inputs: Mapping[str, Any]) -> Any:
         """Compute the results for tensors by name, which stay as they are."""
-        if not self.in_place:
+        if not self.in_place and not self.returned:
             return self._called(inputs)
         fresh = {**inputs, **{name: inputs[name].clone() for name in self.in_place}}
-        result = self._called(fresh)
-        kept = [result if place is None else result[place] for place in self.returned]
-        return (*(fresh[name] for name in self.in_place), *kept)
+        made = [each for _, each in results_of(self._called(fresh))]
+        return (*(fresh[name] for name in self.in_place), *(made[place] for place in self.returned))
 
     def _called(self, inputs: Mapping[str, Any]) -> Any:
         inputs = {**inputs, **{name: inputs[name].reshape(()) for name in self.single & inputs.keys()}}
-        values = {**self.constants, **inputs}
+        values = {**self.constants, **inputs, **{name: each.value(inputs) for name, each in self.nested.items()}}
         given = tuple(values[name] for name in self.call_names)
         named = {theirs: values[ours] for theirs, ours in self.keywords.items()}
         if not self.construct:
@@ -152,15 +164,30 @@ def find_subject(
     forward = target.forward if construct else target
     values = _example(source, forward, chosen[0], text=inputs, given_inputs=example_inputs)
     kinds = inspect.signature(forward).parameters
-    named = [key for key in values if kinds[key].kind is inspect.Parameter.KEYWORD_ONLY]
+    left = [key for key, value in values.items() if value is kinds[key].default and not _can_be_spelt(value)]
+    behind = [*values][[*values].index(left[0]) :] if left else []
+    values = {key: value for key, value in values.items() if key not in left}
+    named = [key for key in values if key in behind or kinds[key].kind is inspect.Parameter.KEYWORD_ONLY]
     tensors = {argument_name(key): value for key, value in values.items() if isinstance(value, torch.Tensor)}
-    constants = {key: value for key, value in values.items() if not isinstance(value, torch.Tensor)}
+
+    def put(wanted: str, value: torch.Tensor) -> str:
+        ours = argument_name(wanted)
+        while ours in tensors or ours in values:
+            ours += "_"
+        tensors[ours] = value
+        return ours
+
+    nested = {key: taken_apart(key, value, source, put) for key, value in values.items() if holds_tensors(value)}
+    constants = {
+        key: value for key, value in values.items() if not isinstance(value, torch.Tensor) and key not in nested
+    }
     weights = _weights(target, taken=set(tensors)) if construct else {}
     for theirs, (ours, value) in weights.items():
         tensors[ours] = value
         _check_tensor(value, f"the parameter {theirs}")
     for key, value in tensors.items():
         _check_tensor(value, f"the input {key!r}")
+    renamed = {key: key if key in constants or key in nested else argument_name(key) for key in values}
     single = frozenset(key for key, value in tensors.items() if not value.ndim)
     tensors |= {key: tensors[key].reshape(1) for key in single}
     return UserOperation(
@@ -168,9 +195,10 @@ def find_subject(
         name=chosen[0],
         target=target,
         inputs=tensors,
-        call_names=tuple(argument_name(key) if key not in constants else key for key in values if key not in named),
-        keywords={key: argument_name(key) if key not in constants else key for key in named},
+        call_names=tuple(renamed[key] for key in values if key not in named),
+        keywords={key: renamed[key] for key in named},
         constants=constants,
+        nested=nested,
         parameters={theirs: ours for theirs, (ours, _) in weights.items()},
         kept=tuple(key for key, each in target.named_buffers() if not each.is_floating_point()) if construct else (),
         construct=construct,
@@ -178,27 +206,68 @@ def find_subject(
     )
 
 
+def _can_be_spelt(value: Any) -> bool:
+    """Say whether a task file can pass a value; a default that it cannot, such as a function, it leaves out."""
+    if isinstance(value, torch.Tensor) or holds_tensors(value):
+        return True
+    try:
+        constant_text("", value)
+    except TaskError:
+        return False
+    return True
+
+
 def _is_module(value: Any) -> bool:
     return isinstance(value, torch.nn.Module) or (inspect.isclass(value) and issubclass(value, torch.nn.Module))
 
 
+def _is_operation(value: Any) -> bool:
+    return _is_module(value) or inspect.isroutine(value) or isinstance(value, partial)
+
+
+def _operations(source: ModuleType) -> Iterator[tuple[str, Any]]:
+    """Yield what a file defines that can be called with tensors, static methods of its classes behind the others."""
+    classes = []
+    for key, value in vars(source).items():
+        if key.startswith("_") or key in _HELPERS:
+            continue
+        own = getattr(value, "__module__", None) == source.__name__
+        if isinstance(value, torch.nn.Module | partial) or (own and _is_operation(value)):
+            yield key, value
+        elif own and inspect.isclass(value):
+            classes.append(value)
+    for kind in classes:
+        for key, value in vars(kind).items():
+            if isinstance(value, staticmethod) and not key.startswith("_"):
+                yield f"{kind.__qualname__}.{key}", value.__func__
+
+
+_COMPILED = "_orig_mod", "_torchdynamo_orig_callable"
+"""Attributes with what `torch.compile` was given, of a module and of a function."""
+
+
+def _as_written(name: str, value: Any) -> tuple[str, Any]:
+    """Return an operation with its name, without `torch.compile`, which shapes alone would crash."""
+    for inner in _COMPILED:
+        if (written := getattr(value, inner, None)) is not None:
+            return f"{name}.{inner}", written
+    return name, value
+
+
 def _choose(source: ModuleType, path: Path, name: str) -> tuple[str, Any]:
-    own = {
-        key: value
-        for key, value in vars(source).items()
-        if not key.startswith("_")
-        and key not in _HELPERS
-        and (isinstance(value, torch.nn.Module) or getattr(value, "__module__", None) == source.__name__)
-        and (_is_module(value) or inspect.isfunction(value))
-    }
+    own = dict(_operations(source))
     if name:
-        if name not in own:
+        try:
+            value = own[name] if name in own else attrgetter(name)(source)
+        except AttributeError:
+            value = None
+        if not _is_operation(value):
             raise TaskError(f"{path} defines no function or module {name!r}; it has: {', '.join(own) or 'none'}")
-        return name, own[name]
+        return _as_written(name, value)
     if "Model" in own and hasattr(source, "get_inputs"):  # the form of KernelBench, where helpers may stand beside
         return "Model", own["Model"]
     if len(own) == 1:
-        return next(iter(own.items()))
+        return _as_written(*next(iter(own.items())))
     if not own:
         raise TaskError(f"{path} defines no function and no nn.Module: expected one that computes tensors from tensors")
     raise TaskError(
@@ -223,10 +292,12 @@ def _example(
     source: ModuleType, forward: Any, name: str, *, text: str, given_inputs: Sequence[Any] | None
 ) -> dict[str, Any]:
     """Return example values by name of argument, in calling order."""
-    parameters = inspect.signature(forward).parameters
-    odd = [f"*{key}" for key, each in parameters.items() if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
-    if odd:
-        raise TaskError(f"{name} takes {', '.join(odd)}; wrap it in a function that names each argument")
+    parameters = dict(inspect.signature(forward).parameters)
+    for key, each in list(parameters.items()):
+        if each.kind is each.VAR_POSITIONAL:
+            raise TaskError(f"{name} takes *{key}; wrap it in a function that names each argument")
+        if each.kind is each.VAR_KEYWORD:  # as if nothing more were given
+            del parameters[key]
     given = parse_inputs(text)
     listed = _listed(source, parameters, name, given=given_inputs)
     values: dict[str, Any] = {}
@@ -259,7 +330,10 @@ def _listed(
     if given is None and not hasattr(source, "get_inputs"):
         return {}
     try:
-        listed = list(source.get_inputs() if given is None else given)
+        listed = source.get_inputs() if given is None else given
+        if isinstance(listed, Mapping) and listed.keys() <= parameters.keys():
+            return dict(listed)
+        listed = [listed] if isinstance(listed, torch.Tensor) else list(listed)
     except Exception as error:
         raise TaskError(f"get_inputs() raised {type(error).__name__}: {error}") from error
     if len(listed) > len(parameters):
@@ -305,6 +379,11 @@ def axis_order(tensor: torch.Tensor) -> tuple[int, ...]:
 
 
 def _check_tensor(value: torch.Tensor, what: str) -> None:
+    if value.is_complex():
+        raise TaskError(
+            f"{what} is {value.dtype}; a task has real numbers: pass torch.view_as_real(...) of it, and take "
+            "torch.view_as_complex(...) of that in the function"
+        )
     if str(value.dtype).removeprefix("torch.") not in DTYPES:
         raise TaskError(
             f"{what} is {value.dtype}; expected one of {', '.join(DTYPES)}: take another type, and cast it in the "

@@ -17,6 +17,8 @@ class WindowAxis:
     dilation: int
     padding: int
     transposed: bool = False
+    beyond: bool = False
+    """The last window may end behind the padding."""
 
     @property
     def attrs(self) -> tuple[int, int, int, int]:
@@ -26,7 +28,7 @@ class WindowAxis:
     @property
     def leaves_input(self) -> bool:
         """Windows may reach beyond the input."""
-        return bool(self.padding) or self.transposed
+        return bool(self.padding) or self.transposed or self.beyond
 
 
 def each_axis(values: Sequence[int], count: int) -> list[int]:
@@ -115,10 +117,13 @@ def average_pooling(graph: OperationGraph, x: Node, given: Sequence[Any], out: S
     size, stride, padding, ceil, padded, divisor = numbers
     taps = tuple(each_axis(size, count))
     axes = _window_axes([taps, stride or taps, padding or [0], [1]], ceil=ceil)
-    if divisor or (not padded and any(axis.padding for axis in axes)):
-        raise NotGeneral("an average that leaves out the padding has no naive loop yet")
-    total = pooling(graph, x, axes, taps, out, op="sum")
-    return graph.pointwise("div", total, graph.number(f"{float(prod(taps))!r}f"))
+    total, edges = pooling(graph, x, axes, taps, out, op="sum"), any(axis.padding for axis in axes)
+    if divisor or not (ceil or edges) or (padded and not ceil):
+        return graph.pointwise("div", total, graph.number(f"{float(divisor or prod(taps))!r}f"))
+    if padded and edges:
+        raise NotGeneral("an average over padding with ceil_mode has no naive loop yet")
+    ones = graph.broadcast(graph.number("1.0f"), x.shape, ())
+    return graph.pointwise("div", total, pooling(graph, ones, axes, taps, out, op="sum"))
 
 
 def max_pooling(graph: OperationGraph, x: Node, given: Sequence[Any], out: Shape, *, count: int) -> Node:
@@ -131,8 +136,6 @@ def max_pooling(graph: OperationGraph, x: Node, given: Sequence[Any], out: Shape
 
 
 def _window_axes(numbers: Sequence[Any], *, ceil: bool) -> list[WindowAxis]:
-    if ceil:
-        raise NotGeneral("pooling with ceil_mode has no naive loop yet")
     count = len(numbers[0])
     _, strides, paddings, dilations = (each_axis(values, count) for values in numbers)
-    return [WindowAxis(*each) for each in zip(strides, dilations, paddings, strict=True)]
+    return [WindowAxis(*each, beyond=ceil) for each in zip(strides, dilations, paddings, strict=True)]

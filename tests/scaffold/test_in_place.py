@@ -60,10 +60,10 @@ def test_a_project_of_an_operation_in_place(file: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "in_place", "returned"),
-    [("ema", ("average",), (1,)), ("shifted", ("x",), ()), ("Counter", ("x",), (None,))],
+    [("ema", ("average",), {1: "[1]"}), ("shifted", ("x",), {}), ("Counter", ("x",), {0: ""})],
 )
 def test_what_is_changed_and_what_is_returned(
-    file: Path, name: str, in_place: tuple[str, ...], returned: tuple[int | None, ...]
+    file: Path, name: str, in_place: tuple[str, ...], returned: dict[int, str]
 ) -> None:
     subject = changes_apart(find_subject(file, name=name, example_inputs=(torch.rand(4, 6), torch.rand(4, 6))))
     assert (subject.in_place, subject.returned) == (in_place, returned)

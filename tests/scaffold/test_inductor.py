@@ -113,6 +113,22 @@ FUNCTIONS = {
         "def reference(x, R, C, **_):\n    return x.view(C, R) / R",
         *("R C", X, OUT.format('("C", "R")')),
     ),
+    "complex numbers": (
+        "def reference(x, **_):\n"
+        "    x = x if x.dtype == torch.float64 else x.float()\n"
+        "    return (torch.fft.fft(x) * torch.polar(x, x)).real",
+        *("R C", X, OUT.format(MATRIX)),
+    ),
+    "cells, bags and the best of each place": (
+        "def reference(x, w, i, **_):\n"
+        "    best = torch.zeros_like(x).scatter_reduce(1, i, x, 'amax', include_self=False)\n"
+        "    shares = F.adaptive_avg_pool2d(x[None], (2, 3)).flatten()\n"
+        "    return best, torch.gru_cell(x, x, w, w), shares, F.embedding_bag(i, w, mode='mean')",
+        "R C",
+        f'{X}, Tensor("w", ("3 * C", "C")), Tensor("i", {MATRIX}, "int64", below="C")',
+        f"{OUT.format(MATRIX)}, {OUT.format(MATRIX).replace('out', 'state')}, "
+        f"{OUT.format('(6,)').replace('out', 'shares')}, {OUT.format(MATRIX).replace('out', 'bags')}",
+    ),
     "in place": (
         "def reference(x, **_):\n    return x.sub_(x.mean(0))",
         *("R C", 'Tensor("x", ("R", "C"), role=Role.INOUT)', ""),

@@ -32,7 +32,10 @@ from evokernel.scaffold.workloads import LIMITS, WorkloadCosts, plan_workloads
         ("def f(x): return x\ndef get_inputs(): return [1, 2, 3]\n", "get_inputs.. returns 3 values"),
         ("def f(x): return x\ndef get_inputs(): raise OSError('gone')\n", "get_inputs.. raised OSError: gone"),
         ("import torch\nclass M(torch.nn.Module):\n    def __init__(self, n): ...\n", "get_init_inputs"),
-        ("import torch\ndef f(x=torch.zeros(3, dtype=torch.complex64)): return x\n", "'x' is torch.complex64"),
+        (
+            "import torch\ndef f(x=torch.zeros(3, dtype=torch.complex64)): return x\n",
+            r"'x' is torch.complex64.*pass torch.view_as_real",
+        ),
     ],
 )
 def test_unclear_files(tmp_path: Path, text: str, message: str) -> None:
@@ -100,7 +103,8 @@ def test_reference_that_fails_on_its_example(operations: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("x.to(torch.complex64)", r"returns a tensor of torch\.complex64; expected one of float32"),
+        ("x.to(torch.complex64)", r"returns a tensor of torch\.complex64; return torch.view_as_real"),
+        ("x.to(torch.float8_e8m0fnu)", "returns a tensor of torch.float8_e8m0fnu; expected one of float32"),
         ("x + torch.rand_like(x)", r"uses random numbers \(aten.rand_like\).*Pass them in as an input"),
         ("F.dropout(x, 0.5)", r"uses random numbers.*self.eval\(\)"),
         ("x[x > 0]", "shape depends on values.*torch.where"),

@@ -16,6 +16,7 @@ from torch._inductor.graph import GraphLowering
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from evokernel.errors import TaskError
+from evokernel.scaffold.complex_pairs import without_complex
 from evokernel.scaffold.inductor.library_rules import decompositions, own_rules
 from evokernel.scaffold.inductor.template_choice import TemplateSet, best_template
 from evokernel.scaffold.inductor.trace_sizes import Dims, TraceSizes, all_dims, places
@@ -114,7 +115,7 @@ class _Capture:
         for node in module.graph.find_nodes(op="placeholder"):
             source = _spelled(node.meta["grapharg"].source)
             self.order.append(self._input(source) or source)
-        return compile_fx(module, inputs, decompositions=decompositions())
+        return compile_fx(without_complex(module), inputs, decompositions=decompositions())
 
     def _input(self, source: str) -> GraphInput | None:
         found = _SOURCE.fullmatch(source)

@@ -13,8 +13,8 @@ from torch._subclasses.fake_impls import op_implementations_dict
 
 from evokernel.scaffold.inductor.convolution import convolution
 from evokernel.scaffold.inductor.recurrence_kernel import recurrence
-from evokernel.scaffold.library_operations import DECOMPOSITIONS, max_pool_1d
-from evokernel.scaffold.recurrent_layers import recurrent_rules
+from evokernel.scaffold.library_operations import DECOMPOSITIONS, NEUTRAL, max_pool_1d, scatter_reduce
+from evokernel.scaffold.recurrent_layers import CELLS, recurrent_rules
 
 _aten = torch.ops.aten
 _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
@@ -22,9 +22,27 @@ _RECURRENT_KEYS = (_COMPOSITE, torch._C.DispatchKey.Autograd)
 """Keys of torch's own rules for recurrent layers."""
 
 
+def _scatter_reduce(
+    x: torch.Tensor, dim: int, index: torch.Tensor, src: torch.Tensor, reduce: str, *, include_self: bool = True
+) -> Any:
+    """Let each place look for the elements that are stored there, where the compiler would ask a library."""
+    if reduce in ("sum", "mean") or not x.is_floating_point() or not x.ndim:
+        return scatter_reduce(x, dim, index, src, reduce, include_self=include_self)
+    one, other = (each.movedim(dim, -1) for each in (x, index))
+    if one.shape[:-1] != other.shape[:-1] or src.shape != index.shape:
+        return NotImplemented
+    here = other.unsqueeze(-2) == torch.arange(one.shape[-1], device=x.device).unsqueeze(-1)
+    values = torch.where(here, src.movedim(dim, -1).unsqueeze(-2), NEUTRAL[reduce])
+    one = one if include_self else torch.where(here.any(-1), NEUTRAL[reduce], one)
+    if reduce == "prod":
+        return (one * values.prod(-1)).movedim(-1, dim)
+    made = torch.maximum(one, values.amax(-1)) if reduce == "amax" else torch.minimum(one, values.amin(-1))
+    return made.movedim(-1, dim)
+
+
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """Return the compiler's rules and ours."""
-    return {**select_decomp_table(), **DECOMPOSITIONS}
+    return {**select_decomp_table(), **DECOMPOSITIONS, _aten.scatter_reduce.two: _scatter_reduce}
 
 
 @contextlib.contextmanager
@@ -38,6 +56,9 @@ def own_rules() -> Iterator[None]:
     with contextlib.ExitStack() as layers:
         for kind, rule in recurrent_rules(recurrence).items():
             kernels = getattr(_aten, kind).input.py_kernels
+            layers.enter_context(mock.patch.dict(kernels, dict.fromkeys(_RECURRENT_KEYS, rule)))
+        for kind, rule in CELLS.items():
+            kernels = getattr(_aten, kind).default.py_kernels
             layers.enter_context(mock.patch.dict(kernels, dict.fromkeys(_RECURRENT_KEYS, rule)))
         layers.enter_context(torch._dynamo.config.patch(allow_rnn=True))
         layers.enter_context(mock.patch.object(torch.nn.RNNBase, "flatten_parameters", _nothing))

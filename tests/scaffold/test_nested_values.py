@@ -1,0 +1,130 @@
+"""Tensors inside dicts, lists, named tuples and dataclasses, as arguments and as results of an operation."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from evokernel.errors import TaskError
+from evokernel.scaffold.task_text import call_text
+from evokernel.scaffold.trial import changes_apart, outputs_of, state_apart
+from evokernel.scaffold.user_operation import UserOperation, find_subject
+
+FILE = """
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+
+class State(NamedTuple):
+    place: torch.Tensor
+    speed: torch.Tensor
+
+
+@dataclass
+class Batch:
+    x: torch.Tensor
+    masks: list
+    scale: float = 2.0
+
+
+def step(state: State, dt=0.5) -> State:
+    return State(state.place + dt * state.speed, state.speed * dt)
+
+
+def loss(batch):
+    return {"sum": (batch["x"] @ batch["w"]).sum(), "shape of": None, "rows": (batch["x"].sum(1), batch["x"].amax(1))}
+
+
+def masked(batch: Batch):
+    return batch.x * batch.masks[0] * batch.scale * batch.masks[1][0], None
+
+
+def weighted(xs, weights: tuple):
+    return sum(w * x for x, w in zip(xs, weights))
+
+
+def kept(cache, x):
+    cache["k"].add_(x)
+    return {"k": cache["k"], "sum": x.sum(-1)}
+
+
+class Memory(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cells = nn.LSTM(3, 4)
+
+    def forward(self, x):
+        return self.cells(x)
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "nested.py"
+    path.write_text(FILE, encoding="utf-8")
+    return path
+
+
+def subject_of(file: Path, name: str, *inputs: Any) -> UserOperation:
+    return changes_apart(state_apart(find_subject(file, name=name, example_inputs=inputs)))
+
+
+def of_text(subject: UserOperation, inputs: dict[str, torch.Tensor]) -> Any:
+    """Return what the text of a task computes."""
+    source = __import__("sys").modules[subject.target.__module__]
+    body = "\n    ".join(["def called():", *call_text(subject).split("\n    ")])
+    names: dict[str, Any] = {"source": source, "torch": torch, **inputs}
+    exec(body, names)
+    return names["called"]()
+
+
+X, W = torch.randn(5, 3), torch.randn(3, 2)
+
+
+def test_arguments_are_taken_apart_and_results_named(file: Path) -> None:
+    mask = torch.rand(5, 3) > 0.5
+    own = find_subject(file, name="step", example_inputs=(X, X)).target.__globals__  # classes, as get_inputs() has them
+    cases: list[tuple[str, tuple[Any, ...], set[str], int]] = [
+        ("step", (own["State"](X, X + 1),), {"state_place", "state_speed"}, 2),
+        ("loss", ({"x": X, "w": W, "n": 3},), {"batch_x", "batch_w"}, 3),
+        ("masked", (own["Batch"](X, [mask, (X + 2,)], scale=3.0),), {"batch_x", "batch_masks_0", "batch_masks_1_0"}, 1),
+        ("weighted", ([X, X + 1], (X[0], X[1])), {"xs_0", "xs_1", "weights_0", "weights_1"}, 1),
+    ]
+    for name, given, names, count in cases:
+        subject = subject_of(file, name, *given)
+        assert set(subject.inputs) == names
+        made = subject.call(subject.inputs)
+        flat = made if isinstance(made, tuple) else (made,)
+        assert (
+            len(flat) == count == len(outputs_of(subject, {key: tuple(t.shape) for key, t in subject.inputs.items()}))
+        )
+        told = of_text(subject, dict(subject.inputs))
+        for one, other in zip(flat, told if isinstance(told, tuple) else (told,), strict=True):
+            torch.testing.assert_close(one, other)
+
+
+def test_layers_that_return_states_in_a_tuple_of_their_own(file: Path) -> None:
+    subject = subject_of(file, "Memory", torch.randn(6, 2, 3))
+    assert [*subject.returned.values()] == ["[0]", "[1][0]", "[1][1]"]
+    assert [tuple(each.shape) for each in subject.call(subject.inputs)] == [(6, 2, 4), (1, 2, 4), (1, 2, 4)]
+
+
+def test_what_is_changed_inside_a_dict(file: Path) -> None:
+    subject = subject_of(file, "kept", {"k": X.clone()}, X)
+    assert (subject.in_place, subject.returned) == (("cache_k",), {1: "['sum']"})
+    new, total = subject.call({"cache_k": X, "x": X})
+    assert torch.equal(new, 2 * X)
+    assert torch.equal(total, X.sum(-1))
+    assert "return cache_k, made['sum']" in call_text(subject)
+
+
+def test_a_class_that_the_file_does_not_hold(file: Path) -> None:
+    class Elsewhere(dict[str, torch.Tensor]):
+        pass
+
+    with pytest.raises(TaskError, match=r"'batch' is a Elsewhere.*import it there, or pass tensors in a tuple"):
+        find_subject(file, name="loss", example_inputs=(Elsewhere(x=X),))
