@@ -4,10 +4,12 @@ Cheats whose verdict depends on a time are judged alone; others, and honest kern
 """
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from evokernel.evaluate.client.judge_process import JudgeHostClient
 from evokernel.records.evaluation import Evaluation, Stage, Status
 from evokernel.records.timing import combined_speedup
 from evokernel.self_test.exhibits import CLASSES
@@ -26,31 +28,36 @@ MODELS = {cheat.model for cheat in TIMED if "gains" in cheat.head}
 class Gallery:
     """Judges all exhibits of a task in a wing at the first question about one of them."""
 
-    def __init__(self, wing: list[Exhibit]) -> None:
+    def __init__(self, wing: list[Exhibit], host: JudgeHostClient) -> None:
         self._wing = wing
+        self._host = host
         self._found: dict[str, Evaluation] = {}
 
     def __getitem__(self, exhibit: Exhibit) -> Evaluation:
         if exhibit.name not in self._found:
             room = (exhibit.task, exhibit.threads)
-            self._found |= judge_exhibits(each for each in self._wing if (each.task, each.threads) == room)
+            inside = [each for each in self._wing if (each.task, each.threads) == room]
+            self._found |= judge_exhibits(inside, start=self._host)
         return self._found[exhibit.name]
 
 
 @pytest.fixture(scope="module")
-def compiler() -> None:
+def host() -> Iterator[JudgeHostClient]:
+    """Import torch once for the judges of all tasks."""
     if shutil.which("g++") is None and shutil.which("clang++") is None:
         pytest.skip("needs a C++ compiler")
+    with JudgeHostClient("cpu") as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
-def timed(compiler: None) -> Gallery:
-    return Gallery([*TIMED, *(kernel for kernel in HONEST_ONES if kernel.name in MODELS)])
+def timed(host: JudgeHostClient) -> Gallery:
+    return Gallery([*TIMED, *(kernel for kernel in HONEST_ONES if kernel.name in MODELS)], host)
 
 
 @pytest.fixture(scope="module")
-def untimed(compiler: None) -> Gallery:
-    return Gallery([*UNTIMED, *HONEST_ONES])
+def untimed(host: JudgeHostClient) -> Gallery:
+    return Gallery([*UNTIMED, *HONEST_ONES], host)
 
 
 def test_every_exhibit_says_what_it_is():

@@ -19,13 +19,12 @@ from typing import NamedTuple
 
 from evokernel.evaluate.inside.process.descriptors import keep_only
 from evokernel.evaluate.inside.process.seal import PR_SET_PDEATHSIG, prctl
-from evokernel.evaluate.judge.process import serve
 from evokernel.evaluate.memory import heap
-from evokernel.evaluate.worker_mode.baseline_process import fork_spare
 
 STDOUT, STDERR, CHANNEL = 1, 2, 3
 MESSAGE_BYTES, DESCRIPTORS = 1 << 20, 3
 BENCHES = {"cpu": "evokernel.evaluate.judge.cpu_bench", "cuda": "evokernel.evaluate.judge.gpu_bench"}
+SERVING = ("evokernel.evaluate.judge.process", "evokernel.evaluate.worker_mode.baseline_process")
 COMPILER = {"cpu": (), "cuda": ("torch._dynamo", "torch._functorch.aot_autograd")}
 """What is imported when the first judge is at work. Without a GPU it would take the cores that time candidates. The
 rest of the compiler, a third of the time, asks the driver for GPUs as it is imported.
@@ -151,6 +150,9 @@ def _threads_and_devices() -> tuple[int, list[str]]:
 
 
 def _become_judge(request: _Request, host: int) -> None:
+    from evokernel.evaluate.judge.process import serve  # loaded before the fork; with it comes torch
+    from evokernel.evaluate.worker_mode.baseline_process import fork_spare
+
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != host:  # it died before the line above
         return
@@ -176,10 +178,10 @@ def main(arguments: list[str]) -> None:
     else:  # NVML's order, which chose the GPU to compile for; CUDA's puts the fastest first
         os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     host, own = JudgeHost(socket.socket(fileno=int(control)), int(engine), COMPILER[device_class]), os.getpid()
-    importlib.import_module(BENCHES[device_class])
-    gc.collect()
+    gc.disable()  # collections would take a fifth of the time of the imports, which leave hardly any garbage
+    for name in (BENCHES[device_class], *SERVING):
+        importlib.import_module(name)
     gc.freeze()  # forks share the memory of objects that no collection touches
-    gc.disable()
     request = host.serve()
     if request is not None:
         _become_judge(request, own)
