@@ -139,7 +139,8 @@ def _mix_rows(values: Array, source: InputSource, *, draw: Callable[[str, int], 
     chosen = source.uniform(0.0, 1.0, rows) < share
     chosen[:1] |= source.uniform(0.0, 1.0, 1) < share
     places = chosen.nonzero()[:, 0]
-    values[places] = draw("normal", len(places) * width).view(-1, width)
+    if len(places):
+        values[places] = draw("normal", len(places) * width).view(-1, width)
 
 
 def _patched(task: Task, workload: Workload, tensor: Tensor, rng: np.random.Generator) -> bool:

@@ -141,6 +141,13 @@ def test_shapes_without_elements_are_refused():
         draw(task, task.workloads["cpu"].search[0], "normal", np.random.default_rng(0))
 
 
+def test_few_rows_of_bounded_integers_may_all_stay_as_they_are():
+    """Of four rows none may be among those that `offset` makes ordinary."""
+    task = make(Tensor("x", (4, "C")), Tensor("i", (4, "C"), "int32", below=1000))
+    workload, rng = task.workloads["cpu"].search[0], np.random.default_rng(0)
+    assert all(int(draw(task, workload, "offset", rng)["i"].max()) == 999 for _ in range(40))
+
+
 def bounded(distribution, bound, dtype="int32", seed=0):
     task = make(Tensor("x", ("R", "C")), Tensor("i", ("R", "C"), dtype, below=bound))
     return draw(task, task.workloads["cpu"].search[0], distribution, np.random.default_rng(seed))["i"]
