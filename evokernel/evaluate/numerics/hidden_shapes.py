@@ -41,6 +41,22 @@ def probe_workloads(workloads: WorkloadSet, rng: np.random.Generator) -> tuple[W
     return probes_again(chosen)
 
 
+def workload_beside(workloads: WorkloadSet, rng: np.random.Generator) -> Workload | None:
+    """Return a hidden shape a little smaller than a search workload, odd where it can be; None for a set without ranges.
+
+    Ranges of hidden shapes may end far below the sizes of the search, and held-out sizes are in the task's text: a
+    kernel may be wrong on odd sizes between them.
+    """
+    searched = workloads.search[int(rng.integers(len(workloads.search)))]
+    sizes = searched.sizes
+    for name, ends in workloads.probe.items():
+        low, high = workloads.range_of(name, sizes)
+        if not any(isinstance(end, str) for end in ends):
+            low, high = max(low, sizes[name] - max(sizes[name] // 8, 1)), sizes[name]
+        sizes[name] = _odd(low, max(high, low), rng)
+    return Workload("beside", {**searched.dims, **sizes}) if workloads.probe else None
+
+
 def _drawn(workloads: WorkloadSet, draw: Callable[[int, int], int]) -> dict[str, int | float]:
     sizes = workloads.fixed_sizes
     for name in workloads.probe:
