@@ -42,7 +42,7 @@ def probe_workloads(workloads: WorkloadSet, rng: np.random.Generator) -> tuple[W
 
 
 def workload_beside(workloads: WorkloadSet, rng: np.random.Generator) -> Workload | None:
-    """Return a hidden shape a little smaller than a search workload, odd where it can be; None for a set without ranges.
+    """Return a hidden shape a little smaller than a search workload, odd where it can be; None where no size varies.
 
     Ranges of hidden shapes may end far below the sizes of the search, and held-out sizes are in the task's text: a
     kernel may be wrong on odd sizes between them.
