@@ -65,6 +65,10 @@ SOURCES = {
     ' c[4] = open("/dev/shm/evk-left", O_CREAT | O_RDWR, 0600); c[5] = open("/proc/1/environ", O_RDONLY); }',
     "thread": "static void* t(void*) { for (;;) sleep(1); }"
     " RUN { pthread_t p; c[0] = pthread_create(&p, 0, t, 0) == 0; }",
+    "late": f"static volatile float* at; static void* t(void*) {{ for (;;) {{ usleep(200); *at = *at; }} }}"
+    f"RUN {{ {SCALE} static pthread_t p; at = c; if (!p) pthread_create(&p, 0, t, 0); }}",
+    "busy_helper": f"static void* t(void*) {{ for (volatile float x = 0;; x = x + 1) usleep(200); }}"
+    f"RUN {{ {SCALE} static pthread_t p; if (!p) pthread_create(&p, 0, t, 0); }}",
     "privileges": "RUN { c[0] = setuid(0); c[1] = unshare(CLONE_NEWUSER); c[2] = kill(-1, 9);"
     ' c[3] = syscall(321, 0, 0, 0); c[4] = execl("/bin/true", "true", nullptr);'
     " cpu_set_t m; CPU_ZERO(&m); CPU_SET(0, &m);"

@@ -84,6 +84,7 @@ def test_every_exhibit_says_what_it_is():
             "positives",
             "row_maximum",
             "best",
+            "ordered",
         )
     }
 

@@ -118,7 +118,8 @@ class BaselineTimer:
         calls = 1
         for _ in range(2):  # a batch of one call costs mostly what its process pays for waking with cold caches
             call_ns = min(self._call_ns(bound, name, calls) for name in panel)
-            calls = max(1, min(round(self.batch_s * 1e9 / call_ns + 0.5), room, most_calls))
+            # a kernel could know contents again that are not new
+            calls = max(1, min(round(self.batch_s * 1e9 / call_ns + 0.5), room, most_calls, fresh.affordable))
             bound.resize(calls + 1)
             self._fill(bound, fresh)
         bound.calls = calls

@@ -135,7 +135,7 @@ class WorkerSession:
         """Run one call on a case, the outputs poisoned as `BoundWorkload.put` says; returns nanoseconds."""
         limit = self.bench.settings.timeout_s
         # The worker is stopped before the inputs are written, so it cannot use them early.
-        self.worker.prepare(bound.name, first_set=set_index, calls=1, timeout_s=limit)
+        self.worker.prepare(bound.name, first_set=set_index, calls=1, timeout_s=limit, shut=True)
         bound.put(set_index, bound.case(distribution).inputs, loud=loud)
         elapsed_ns = self.worker.go(timeout_s=limit)
         if bound.kind is WorkloadPurpose.PROBE:  # a busy machine's clock shows more than it ran

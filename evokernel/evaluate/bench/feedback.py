@@ -33,7 +33,10 @@ def failure(error: WorkerError, stage: Stage, where: str, *, hidden: bool = Fals
             return PhaseVerdict(Status.OUT_OF_MEMORY, stage, f"{where}: memory could not be allocated; {text}")
     hint = ""
     if "SIGSEGV" in text or "SIGBUS" in text:
-        hint = " (it touched memory outside its arguments, or wrote to an input: inputs are read-only)"
+        hint = (
+            " (it touched memory outside its arguments, or wrote to an input: inputs are read-only; or a thread of it "
+            "still wrote when run had returned)"
+        )
     if "SIGSYS" in text:
         hint = " (it made a system call that kernels may not make)"
     return PhaseVerdict(Status.WORKER_DIED, stage, f"{where}: {text}{hint}")

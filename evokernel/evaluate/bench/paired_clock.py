@@ -130,6 +130,10 @@ class PairedClock(ABC):
         self._changes_inputs = any(tensor.role is Role.INOUT for tensor in bound.task.signature.inputs)
         self._expected = bound.tolerance(bound.workload.distribution)
         self._others = [name for name in bound.task.distributions if name != bound.workload.distribution]
+        self._to_come: list[str] = []
+        """Distributions of the next decoys: each one comes once before any comes again."""
+        self._not_met = {*self._others}
+        """Those that no decoy has had yet."""
         self._audited = False
 
     @abstractmethod
@@ -265,11 +269,23 @@ class PairedClock(ABC):
         """Give at most `most` of some calls the contents of checks; return the distribution of each such call."""
         rng, bound = self._bench.rng, self._bound
         count = min(len(among), len(self._others), most)
-        decoys = dict(zip(late_places(rng, among, count), rng.permutation(self._others).tolist(), strict=False))
+        decoys = dict(zip(late_places(rng, among, count), self._next_distributions(count), strict=True))
         for call, distribution in decoys.items():
             drawn = draw(bound.task, bound.workload, distribution, rng, device=bound.device)
             windows[call] = {name: Content(array.reshape(-1)) for name, array in drawn.items()}
         return decoys
+
+    def _next_distributions(self, count: int) -> list[str]:
+        """Return distributions for so many decoys of a batch, no two of them alike.
+
+        Drawn anew each time, a batch of one call would leave the one that shows a short cut out for long.
+        """
+        if len(self._to_come) < count:
+            rest = [name for name in self._others if name not in self._to_come]
+            self._to_come += self._bench.rng.permutation(rest).tolist()
+        chosen, self._to_come = self._to_come[:count], self._to_come[count:]
+        self._not_met -= {*chosen}
+        return chosen
 
     def _decide_decoy(self, window: Window, outputs: Sequence[Array], *, distribution: str) -> None:
         """Raise `Rejected` where a call with the contents of a check is wrong."""

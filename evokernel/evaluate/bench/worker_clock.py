@@ -24,7 +24,9 @@ _SLOW_NS = 20e6
 _SLOWER_NS = 5e6
 """A check call may take this much longer than a timed one, beside the share in `PairedClock`."""
 _DECOY_SHARE = 0.2
-"""Share of blocks with a decoy batch; the first block always has one, and one more stands at the end."""
+"""Share of blocks with a decoy batch, where one has room for all distributions; more where batches have few calls. The
+first block always has one, and they stand at the end until each distribution has come.
+"""
 _DIFFERENCE = 0.002
 """Relative difference of one kernel's times in two processes on a processor. On two cores of a virtual AMD EPYC it is
 0.1 to 0.3 %, and stays the same as long as both processes live.
@@ -96,11 +98,13 @@ class WorkerClock(PairedClock):
         return _DIFFERENCE if self._bound.device == "cpu" else super().systematic_error()
 
     def finish(self, *, thoroughly: bool) -> None:
-        """Run one more decoy batch, and look at the baseline's, whatever `thoroughly` says."""
-        if self._others and self._begun:
+        """Run more decoy batches, and look at the baseline's, whatever `thoroughly` says."""
+        more = bool(self._others) and self._begun
+        while more:
             calls, warm = self._pace()
             self._half(calls, warm=warm, candidate_first=bool(self._bench.rng.integers(2)), decoy=True)
             self._check_bounds()
+            more = bool(self._not_met) and calls == self._bound.calls  # one that is far slower takes no short cut
         self._refuse_slow_checks(_SLOWER_NS)
         while self._watch.wants_pairs:
             calls, warm = self._pace()
@@ -120,7 +124,8 @@ class WorkerClock(PairedClock):
     def _draw_decoy(self) -> bool | None:
         """Return the half before which there is a decoy batch, or None."""
         rng, first, self._begun = self._bench.rng, not self._begun, True
-        return bool(rng.integers(2)) if self._others and (first or rng.random() < _DECOY_SHARE) else None
+        share = _DECOY_SHARE * max(1.0, len(self._others) / self._pace()[0])
+        return bool(rng.integers(2)) if self._others and (first or rng.random() < share) else None
 
     def _half(self, calls: int, *, warm: bool, candidate_first: bool, decoy: bool = False) -> tuple[float, float]:
         """Return the times of one call of baseline and candidate, in ns, on the same new contents.
@@ -133,7 +138,7 @@ class WorkerClock(PairedClock):
             self._baselines.process.abandon()  # the baseline must not wait for its batch where the candidate dies first
 
     def _both(self, calls: int, *, warm: bool, candidate_first: bool, decoy: bool) -> tuple[float, float]:
-        self._prepare(calls, warm=warm, candidate_first=candidate_first)
+        self._prepare(calls, warm=warm, candidate_first=candidate_first, shut=decoy)
         windows = self._fresh.draw_windows(self._bound.calls)
         decoys = self._make_decoys(windows, among=range(calls), most=len(self._others)) if decoy else {}
         self._fill(windows)
@@ -159,13 +164,16 @@ class WorkerClock(PairedClock):
         self._audit_batch(range(calls), decoys, windows, actual)
         return baseline, candidate
 
-    def _prepare(self, calls: int, *, warm: bool, candidate_first: bool) -> None:
-        """Warm both up and stop them, the first runner last: otherwise one of the two always had the colder caches."""
+    def _prepare(self, calls: int, *, warm: bool, candidate_first: bool, shut: bool) -> None:
+        """Warm both up and stop them, the first runner last: otherwise one of the two always had the colder caches.
+
+        `shut` is for the candidate.
+        """
         bound, limit = self._bound, self._bench.settings.timeout_s
 
         def prepare_candidate() -> None:
             warm_set = bound.calls if warm else None
-            self._worker.prepare(bound.name, first_set=0, calls=calls, warm_set=warm_set, timeout_s=limit)
+            self._worker.prepare(bound.name, first_set=0, calls=calls, warm_set=warm_set, timeout_s=limit, shut=shut)
             self._check_idle()
 
         both = (self._prepare_baseline, prepare_candidate)

@@ -14,7 +14,7 @@ from evokernel.evaluate.sandbox.run_once import ProcessLimits, VisiblePaths, let
 from evokernel.evaluate.sandbox.seccomp import Children
 from evokernel.evaluate.wire import HELD_OUT, PhaseVerdict
 from evokernel.languages.cpp.checked_job import EXIT_BAD_JOB, EXIT_FOUND, pack_job, read_sanitizer_report
-from evokernel.records.evaluation import NONDETERMINISTIC, Stage, Status
+from evokernel.records.evaluation import NONDETERMINISTIC, Mode, Stage, Status
 from evokernel.records.process_exit import ProcessExit
 
 _SANITIZED_PROBES = 3
@@ -78,7 +78,8 @@ def _try(
     try:
         found = session.compare(bound, distributions, stage)
     except WorkerError as error:
-        found = failure(error, stage, f"on {bound.label}", hidden=bound.hidden)
+        # a worker may tell of hidden shapes, which it has met first, wherever its words are shown
+        found = failure(error, stage, f"on {bound.label}", hidden=bound.hidden or session.mode is Mode.WORKER)
     found = out_of_bounds(bound, stage) or found
     if found is not None and bound.kind is WorkloadPurpose.HOLDOUT:
         return PhaseVerdict(Status.HOLDOUT_FAILED, stage, HELD_OUT)

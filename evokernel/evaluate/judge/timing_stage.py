@@ -17,7 +17,7 @@ from evokernel.evaluate.numerics.pooling import HOLDOUT_PREFIX
 from evokernel.evaluate.numerics.statistics import Estimate, StoppingRule, measure
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.evaluate.wire import HELD_OUT, PhaseVerdict
-from evokernel.records.evaluation import Stage, Status
+from evokernel.records.evaluation import Mode, Stage, Status
 from evokernel.records.timing import Speedup, Timing, combined_speedup
 
 
@@ -48,7 +48,8 @@ def time_candidate(session: CandidateSession, request: Request) -> PhaseVerdict:
             except Rejected as rejected:
                 return _held_out(bound, rejected.outcome)
             except WorkerError as error:
-                return _held_out(bound, failure(error, request.stage, f"in timed calls on {bound.label}"))
+                where, hidden = f"in timed calls on {bound.label}", session.mode is Mode.WORKER
+                return _held_out(bound, failure(error, request.stage, where, hidden=hidden))
             if impossible:
                 text = f"on {bound.label}: faster than this device can move the data or do the arithmetic; {NEUTRAL}"
                 return _held_out(bound, PhaseVerdict(Status.IMPOSSIBLE_SPEED, request.stage, text))

@@ -14,10 +14,11 @@ from evokernel.task import Task, Tensor, Workload
 
 _BUDGET_S, _START_S = 0.1, 2.0
 """Time for new contents of one batch of timed calls, and of the first ones, until each call of a batch has its own."""
+_UNLIMITED = 1 << 30
 _AHEAD = 256
 """Contents that are made at once, where there is time: a request costs more than a small content."""
 _LEAST = 4
-"""Contents that are made even where one takes longer than that."""
+"""Contents that are made even where one takes longer than that, and calls that a batch has at least."""
 _ROOM_BYTES = 256 << 20
 """Contents that are kept beyond those of one batch."""
 
@@ -73,6 +74,11 @@ class GeneratedInputs:
         groups = task.signature.generators.values()
         self._groups = [_Group(task, workload, tensors, rng=rng, device=device) for tensors in groups]
 
+    @property
+    def affordable(self) -> int:
+        """Number of calls of a batch that all get new contents, and a few at least; known once contents were drawn."""
+        return min((group.affordable for group in self._groups), default=_UNLIMITED)
+
     def draw(self, count: int) -> list[dict[str, Array]]:
         """Return contents for so many calls, flat, by name."""
         calls: list[dict[str, Array]] = [{} for _ in range(count)]
@@ -99,6 +105,10 @@ class _Group:
         # the least recently used first
         self._kept = [self._earlier[place] for place in rng.permutation(len(self._earlier))]
         self._cost_s = 0.0
+
+    @property
+    def affordable(self) -> int:
+        return max(_LEAST, int(_BUDGET_S / self._cost_s)) if self._cost_s else _UNLIMITED
 
     def draw(self, count: int) -> list[dict[str, Array]]:
         new = self._new(count)

@@ -12,6 +12,8 @@ from evokernel.task import Task, Workload, WorkloadSet
 FENCED = "fenced"
 """The name of all workloads of `fenced_workloads`: a worker has the buffers of one of them at a time."""
 _FENCED_BYTES = 4 << 20
+_SMALLER = (0.25, 0.75)
+"""Least and largest factor on numbers that are no sizes: a part of an admitted number is less strange than twice."""
 _CUTS = (8191, 4093, 2039, 1021, 509, 251, 127, 61)
 """Bounds of the dimensions, the loosest first."""
 
@@ -22,7 +24,8 @@ def probe_workloads(workloads: WorkloadSet, rng: np.random.Generator) -> tuple[W
     The first has every dimension at its minimum, the second every dimension odd and in the upper half of its range. Of
     the third and the fourth one has a dimension right below a power of two, the other right above one: some kernels
     are wrong on those alone. The others mix primes, neighbours of powers of two, ends of ranges and plain draws.
-    Numbers of the first search workload that have no range (an epsilon) are kept.
+    Sizes of the first search workload that have no range are kept. Other numbers (an epsilon) are smaller in all shapes
+    but the first: a kernel may have the usual ones in its text.
     """
     chosen = [_drawn(workloads, lambda low, high: low)]
     chosen.append(_drawn(workloads, lambda low, high: _odd((low + high + 1) // 2, high, rng)))
@@ -32,7 +35,26 @@ def probe_workloads(workloads: WorkloadSet, rng: np.random.Generator) -> tuple[W
         chosen.append(_drawn(workloads, partial(_beside_a_power, sides=mine, rng=rng)))
     while len(chosen) < workloads.probes:
         chosen.append(_drawn(workloads, lambda low, high: _awkward(low, high, rng)))
+    for shape in chosen[1:]:
+        share = float(rng.uniform(*_SMALLER))
+        shape.update({name: share * value for name, value in shape.items() if isinstance(value, float)})
     return probes_again(chosen)
+
+
+def workload_beside(workloads: WorkloadSet, rng: np.random.Generator) -> Workload | None:
+    """Return a hidden shape a little smaller than a search workload, odd where it can be; None where no size varies.
+
+    Ranges of hidden shapes may end far below the sizes of the search, and held-out sizes are in the task's text: a
+    kernel may be wrong on odd sizes between them.
+    """
+    searched = workloads.search[int(rng.integers(len(workloads.search)))]
+    sizes = searched.sizes
+    for name, ends in workloads.probe.items():
+        low, high = workloads.range_of(name, sizes)
+        if not any(isinstance(end, str) for end in ends):
+            low, high = max(low, sizes[name] - max(sizes[name] // 8, 1)), sizes[name]
+        sizes[name] = _odd(low, max(high, low), rng)
+    return Workload("beside", {**searched.dims, **sizes}) if workloads.probe else None
 
 
 def _drawn(workloads: WorkloadSet, draw: Callable[[int, int], int]) -> dict[str, int | float]:

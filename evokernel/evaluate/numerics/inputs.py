@@ -26,6 +26,8 @@ _NARROW_RANGE = ("float16", "float8_e4m3fn", "float8_e5m2")
 """Dtypes whose largest number (65504 of float16) one product of ordinary magnitudes would exceed."""
 _BYTES = ("int8", "uint8")
 """Integers that hold data, not indices: torch takes none of them for an index."""
+_BEYOND_HALF = {"int32": (1 << 15, 40_000), "int64": (1 << 31, 3_000_000_000)}
+"""Sizes of a number that needs more than half the bits of its type, and whose square the type still holds."""
 _EXTREME_SHARE = 0.125
 """Share of the least and the largest number in wide bytes."""
 
@@ -44,9 +46,9 @@ def draw(
     Integers with a bound `below` are uniform in normal and offset, the more frequent the smaller in wide (each power of
     two as likely as the next), and nearly all 0 in needles. Other integer tensors beside floating-point ones are taken
     for indices. They stay below the extents of those, or below the extents they do not share, where there are such: the
-    columns, for one label per row. Without floating-point tensors they are signed numbers up to 1000. int8 and uint8
-    without a bound take their whole range; wide has ends of it, and needles nothing else but zeros. For bool see
-    `draw_mask`.
+    columns, for one label per row. Without floating-point tensors they are signed numbers up to 1000, and needles have
+    one that half the bits do not hold. int8 and uint8 without a bound take their whole range; wide has ends of it, and
+    needles nothing else but zeros. For bool see `draw_mask`.
 
     Inputs with a generator get what it makes for a new seed, whatever the distribution. Raises `TaskError` if the
     distribution is unknown, a shape has an extent below 1, or a generator failed.
@@ -116,7 +118,11 @@ def _ordinary(home: str, size: int, *, tensor: Tensor, row: int, source: InputSo
         return _bounded(home, size, row, source, bound=bound)
     if tensor.dtype in _BYTES:
         return _whole_range(home, size, row, source, dtype=torch_dtype(tensor.dtype))
-    return _integers(home, size, row, source, bound=bound)
+    values = _integers(home, size, row, source, bound=bound)
+    if home == "needles" and bound is None:
+        low, high = _BEYOND_HALF[tensor.dtype]
+        values[source.integers(0, size, 1)] = source.integers(low, high, 1) * source.integers(0, 2, 1).mul_(2).sub_(1)
+    return values
 
 
 def _has_rows(count: int, row: int) -> bool:
@@ -133,7 +139,8 @@ def _mix_rows(values: Array, source: InputSource, *, draw: Callable[[str, int], 
     chosen = source.uniform(0.0, 1.0, rows) < share
     chosen[:1] |= source.uniform(0.0, 1.0, 1) < share
     places = chosen.nonzero()[:, 0]
-    values[places] = draw("normal", len(places) * width).view(-1, width)
+    if len(places):
+        values[places] = draw("normal", len(places) * width).view(-1, width)
 
 
 def _patched(task: Task, workload: Workload, tensor: Tensor, rng: np.random.Generator) -> bool:

@@ -88,6 +88,11 @@ class FreshInputs:
         for name in self._tensors:
             self._renew(name)
 
+    @property
+    def affordable(self) -> int:
+        """Number of calls of a batch for which there is time to make new contents; known once some were drawn."""
+        return self._generated.affordable
+
     def draw_windows(self, count: int) -> list[Window]:
         """Return the contents of `count` calls, all different from each other and from earlier ones."""
         contents = {name: self._contents(name, count) for name in self._tensors}

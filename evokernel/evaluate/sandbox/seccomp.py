@@ -25,8 +25,11 @@ OWN_ADVICE = frozenset({*range(5), 8, 10, 11, *range(14, 20), 22, 23, 102, 103})
 Refused are those that act on pages which others map, too (MADV_REMOVE, MADV_COLD, MADV_PAGEOUT, MADV_COLLAPSE), that
 employ a thread of the kernel (MADV_MERGEABLE), and unknown ones.
 """
-FOREIGN_ATTRIBUTES = (1, 62, 67)
-"""Attributes that prctl(2) may not set: PR_SET_PDEATHSIG, PR_SCHED_CORE, PR_SET_MEMORY_MERGE."""
+FOREIGN_ATTRIBUTES = (1, 53, 62, 67)
+"""Attributes that prctl(2) may not set: PR_SET_PDEATHSIG, PR_SET_SPECULATION_CTRL, PR_SCHED_CORE, PR_SET_MEMORY_MERGE.
+
+Speculation under control of a process makes the kernel flush what the next one on the core, the baseline, has learned.
+"""
 FAULT_SIGNALS = (7, 11)
 """SIGBUS and SIGSEGV: a handler could hide that a kernel leaves its buffers."""
 

@@ -204,15 +204,27 @@ class RunnerProcess(PeerProcess):
     def _await_writes(self) -> None:
         """Wait until the judge's writes to the buffers are done; a GPU's judge overrides it."""
 
-    def prepare(self, arena: str, *, first_set: int, calls: int, warm_set: int | None = None, timeout_s: float) -> None:
+    def prepare(
+        self,
+        arena: str,
+        *,
+        first_set: int,
+        calls: int,
+        warm_set: int | None = None,
+        timeout_s: float,
+        shut: bool = False,
+    ) -> None:
         """Prepare `calls` calls on consecutive sets, after one untimed call on `warm_set`; then stop the process.
 
-        Until `go`, it cannot see changes of the buffers.
+        Until `go`, it cannot see changes of the buffers. With `shut` its outputs cannot be written once the last call
+        has returned: a thread that still works on them ends the process.
 
         Raises:
             WorkerDied, WorkerTimeout: the process is gone then.
         """
         request = {"prepare": arena, "first_set": first_set, "calls": calls, "warm_set": warm_set}
+        if shut and not self.one_thread:
+            request["shut"] = True
         self._ask(request, (), b"ready", timeout_s)
         self._stop()
         self._before = self._account()  # a process that wakes itself before `go` pays for that time

@@ -29,6 +29,7 @@ TEMPLATE = """\
 #include <fenv.h>
 #include <signal.h>
 #include <stdint.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -64,6 +65,13 @@ void evk_calls(kernel run, const argument *words, long sets, long first_set, lon
             a = words;
     }}
     fesetenv(FE_DFL_ENV);
+}}
+
+/* The same; then outputs cannot be written. A thread that still works on them, while the caller reads, ends here. */
+void evk_calls_and_shut(kernel run, const argument *words, long sets, long first_set, long calls, void *out, long size)
+{{
+    evk_calls(run, words, sets, first_set, calls);
+    mprotect(out, size, PROT_READ);
 }}
 """
 C_TYPES = {"int64": ("int64_t", "i"), "float32": ("float", "f"), "float64": ("double", "d")}

@@ -20,7 +20,18 @@ from evokernel.evaluate.memory.arena import HostArena
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.evaluate.wire import PhaseVerdict
 from evokernel.records.evaluation import Stage, Status
-from evokernel.task import Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
+from evokernel.task import (
+    PATCHWORK,
+    PATCHWORK_FEW,
+    Precision,
+    Role,
+    Scalar,
+    Signature,
+    Task,
+    Tensor,
+    Workload,
+    WorkloadSet,
+)
 
 CALLS = 5
 WORKLOAD = Workload("w", {"R": 40, "C": 300})
@@ -56,7 +67,7 @@ class Kernel:
     def attach(self, name, arena, scalars):
         self.arena = arena
 
-    def prepare(self, arena, *, first_set, calls, warm_set, timeout_s):
+    def prepare(self, arena, *, first_set, calls, warm_set, timeout_s, shut=False):
         self.sets = range(first_set, first_set + calls)
         self.warm_up(warm_set)
 
@@ -169,6 +180,16 @@ class Sloppy(Kernel):
         self.arena.view(index, "y").mul_(1.01)
 
 
+class NoLoudNumber(Kernel):
+    """Wrong where few rows have one loud number, which no sample shows."""
+
+    def call(self, index):
+        super().call(index)
+        x, y = (self.arena.view(index, name) for name in ("x", "y"))
+        if 1 <= (x.abs() > 8).sum() <= 8:
+            y.fill_(1 / x.shape[1])
+
+
 @contextmanager
 def ground_of(task):
     """Give the workload of a task with its buffers."""
@@ -193,7 +214,9 @@ def ground():
 USUAL = BatchUsage(CALLS * 100_000, faults=2)
 
 
-def clock_for(ground, candidate, baseline, share=1.0, *, busy=(), others=0, checked_ns=1e5, anew_ns=1e5, usual=USUAL):
+def clock_for(
+    ground, candidate, baseline, share=1.0, *, busy=(), others=0, checked_ns=1e5, anew_ns=1e5, usual=USUAL, seed=1
+):
     """Make a clock.
 
     `busy` is what each look at the device says, `others` how many more processes it has then; a call took `checked_ns`
@@ -217,7 +240,7 @@ def clock_for(ground, candidate, baseline, share=1.0, *, busy=(), others=0, chec
     bench: Any = SimpleNamespace(
         device=device,
         workers=SimpleNamespace(baselines=baselines),
-        rng=np.random.default_rng(1),
+        rng=np.random.default_rng(seed),
         settings=SimpleNamespace(timeout_s=1.0),
     )
     ground.attach(candidate, set())
@@ -466,6 +489,25 @@ def test_the_last_batch_has_contents_of_checks_too(ground):
         clock.finish(thoroughly=False)
     assert caught.value.outcome.status is Status.CHEAT_SUSPECT
     clock_for(ground, Kernel(), Kernel()).finish(thoroughly=True)  # without a block there is nothing to look at
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_each_distribution_comes_among_timed_calls_however_few_calls_a_batch_has(seed):
+    few = replace(TASK, distributions=(*TASK.distributions, PATCHWORK, PATCHWORK_FEW))
+    with ground_of(few) as ground:
+        ground.calls = 1
+        clock = clock_for(ground, NoLoudNumber(), Kernel(), seed=seed)
+        with pytest.raises(Rejected):  # noqa: PT012
+            clock.block()
+            clock.finish(thoroughly=False)
+    with ground_of(few) as ground:
+        ground.calls = 1
+        candidate = Kernel()
+        clock = clock_for(ground, candidate, Kernel(), seed=seed)
+        for _ in range(8):
+            clock.block()
+        odd = sum(x.abs().max() > 8 for batch in candidate.log for x in batch)
+        assert odd >= 5  # a short cut that is taken in the midst of a measurement alone meets them, too
 
 
 def test_where_candidate_and_baseline_differ_the_reference_decides(ground):

@@ -237,6 +237,17 @@ def test_the_next_candidate_first_gets_what_earlier_ones_had_and_it_has_not_seen
     assert [len(content["x"]) for content in other.draw(2)] == [3, 3]
 
 
+@pytest.mark.parametrize(("cost_s", "least", "most"), [(0.012, 4, 8), (0.2, 4, 4)])
+def test_a_batch_has_no_more_calls_than_new_contents_but_for_very_slow_generators(cost_s, least, most) -> None:
+    found = contents_of(Slow(cost_s))
+    found.draw(3)
+    assert least <= found.affordable <= most
+
+
+def test_inputs_without_a_generator_limit_no_batch(task: Task) -> None:
+    assert FreshInputs(only(task), WORKLOAD, rng()).affordable > 1000
+
+
 def test_a_very_slow_generator_is_not_waited_for_in_every_batch() -> None:
     source = Slow(0.3)
     found = contents_of(source)

@@ -1,10 +1,15 @@
 """What an author is told of a worker that failed."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from evokernel.errors import HarnessError, KernelFault, KilledFromOutside, WorkerDied, WorkerError, WorkerTimeout
 from evokernel.evaluate.bench.feedback import failure
-from evokernel.records.evaluation import Stage, Status
+from evokernel.evaluate.bench.workload import WorkloadPurpose
+from evokernel.evaluate.judge.checks import check_added
+from evokernel.records.evaluation import Mode, Stage, Status
 
 FAULTS = [
     (KernelFault("ValueError: N is 137", "host", 137), Status.HOST_EXCEPTION, "raised"),
@@ -26,6 +31,20 @@ def test_a_candidates_own_words_are_passed_on_where_nothing_is_hidden(error: Wor
     assert kind in kept.feedback
     assert "137" in told.feedback
     assert "137" not in kept.feedback
+
+
+def test_a_worker_cannot_tell_of_hidden_shapes_where_it_ends_on_another() -> None:
+    def ends(*_: object) -> None:
+        raise WorkerDied("the worker was killed by SIGABRT; it wrote: 37x701 17x63", 6)
+
+    bound: Any = SimpleNamespace(
+        label="1024x1024", hidden=False, kind=WorkloadPurpose.SEARCH, distributions=("normal",), broken_guards=tuple
+    )
+    bench = SimpleNamespace(spare_memory=lambda bound: None, added=(bound,), workloads=())
+    session: Any = SimpleNamespace(bench=bench, compare=ends, mode=Mode.WORKER)
+    found = check_added(session)
+    assert found.status is Status.WORKER_DIED
+    assert found.feedback == "on 1024x1024: killed by SIGABRT"
 
 
 def test_that_time_ran_out_is_told_everywhere() -> None:

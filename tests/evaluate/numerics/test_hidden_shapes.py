@@ -1,9 +1,11 @@
 """Hidden shapes: in range, odd, and awkward."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from evokernel.evaluate.numerics.hidden_shapes import fenced_workloads, probe_workloads
+from evokernel.evaluate.numerics.hidden_shapes import fenced_workloads, probe_workloads, workload_beside
 from evokernel.task import Role, Signature, Task, Tensor, Workload, WorkloadSet
 
 
@@ -21,10 +23,11 @@ def test_probes_stay_in_range_with_a_least_and_an_odd_one(seed):
     assert least.sizes == {"R": 1, "C": 3}
     assert all(value % 2 for value in odd.sizes.values())
     assert odd.sizes["C"] > 200
+    assert least.dims["eps"] == 1e-5
+    assert all(0.2e-5 < workload.dims["eps"] < 0.8e-5 for workload in (odd, *others))  # a kernel is told it, each time
     for workload in (least, odd, *others):
         assert 1 <= workload.dims["R"] <= 40
         assert 3 <= workload.dims["C"] <= 500
-        assert workload.dims["eps"] == 1e-5
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -42,6 +45,26 @@ def test_probes_mix_primes_neighbours_of_powers_and_ends():
     seen = [w.dims["R"] for w in probe_workloads(workloads, np.random.default_rng(0))][2:]
     assert {1, 200, 31, 127, 97} <= set(seen)
     assert len(set(seen)) > 50
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_shape_beside_those_of_the_search_is_odd_and_a_little_smaller(seed):
+    small = make(probe={"R": (1, 8), "C": (3, 60)})
+    beside = workload_beside(small, np.random.default_rng(seed))
+    assert beside is not None
+    assert 35 <= beside.sizes["R"] <= 39
+    assert 437 <= beside.sizes["C"] <= 499
+    assert beside.sizes["R"] % 2 == beside.sizes["C"] % 2 == 1
+    assert beside.dims["eps"] == 1e-5
+
+
+def test_a_shape_beside_those_of_the_search_keeps_to_ends_that_are_expressions():
+    padded = replace(make(probe={"C": (3, 60), "R": ("C", "C + 64")}), search=(Workload("w", {"R": 512, "C": 500}),))
+    for seed in range(20):
+        beside = workload_beside(padded, np.random.default_rng(seed))
+        assert beside is not None
+        assert beside.sizes["C"] <= beside.sizes["R"] <= beside.sizes["C"] + 64
+    assert workload_beside(replace(padded, probe={}), np.random.default_rng(0)) is None
 
 
 def test_a_range_of_one_even_number_is_used_as_it_is():

@@ -112,6 +112,17 @@ def test_needles_reach_every_column():
     assert hit.float().mean() > 0.98
 
 
+@pytest.mark.parametrize(("dtype", "half"), [("int32", 15), ("int64", 31)])
+def test_integers_without_a_bound_need_more_than_half_their_bits_somewhere(dtype, half):
+    """Products of them are small enough for the type, also of the large one with itself."""
+    for seed in range(10):
+        values = drawn(dtype, "needles", seed=seed)
+        assert (values.abs() >= 1 << half).sum() == 1
+        assert values.square().sum() <= torch.iinfo(values.dtype).max
+        assert (values.abs() > 1000).sum() == 1
+        assert drawn(dtype, "wide", seed=seed).abs().max() <= 1000
+
+
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 def test_integers_beside_floats_are_indices_in_range(distribution):
     task = make(Tensor("x", ("R", "C")), Tensor("label", ("R",), "int64"), Tensor("i", (3000,), "int32"))
@@ -128,6 +139,13 @@ def test_shapes_without_elements_are_refused():
     task = make(Tensor("x", ("R - 40",)))
     with pytest.raises(TaskError, match="narrow the ranges"):
         draw(task, task.workloads["cpu"].search[0], "normal", np.random.default_rng(0))
+
+
+def test_few_rows_of_bounded_integers_may_all_stay_as_they_are():
+    """Of four rows none may be among those that `offset` makes ordinary."""
+    task = make(Tensor("x", (4, "C")), Tensor("i", (4, "C"), "int32", below=1000))
+    workload, rng = task.workloads["cpu"].search[0], np.random.default_rng(0)
+    assert all(int(draw(task, workload, "offset", rng)["i"].max()) == 999 for _ in range(40))
 
 
 def bounded(distribution, bound, dtype="int32", seed=0):

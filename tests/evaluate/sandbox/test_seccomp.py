@@ -102,9 +102,9 @@ def test_what_runs_a_candidates_code_leaves_shared_pages_alone(build):
     assert {run_filter(code, MADVISE, 1 << 40, 4096, advice) for advice in own} == {ALLOW}
     assert {run_filter(code, MADVISE, 1 << 40, 4096, advice) for advice in foreign} == {EPERM}
     assert {run_filter(code, call) for call in (FALLOCATE, FTRUNCATE, REMAP, MBIND)} == {EPERM}
-    parents_death, dumpable, name, core_cookie, merge = 1, 4, 15, 62, 67
+    parents_death, dumpable, name, speculation, core_cookie, merge = 1, 4, 15, 53, 62, 67
     assert {run_filter(code, PRCTL, each) for each in (dumpable, name)} == {ALLOW}
-    assert {run_filter(code, PRCTL, each) for each in (parents_death, core_cookie, merge)} == {EPERM}
+    assert {run_filter(code, PRCTL, each) for each in (parents_death, speculation, core_cookie, merge)} == {EPERM}
 
 
 def test_a_worker_on_a_processor_handles_no_faults_and_a_sanitizers_runtime_does():

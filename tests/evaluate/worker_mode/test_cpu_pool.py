@@ -273,6 +273,28 @@ def test_a_worker_with_threads_may_start_them_and_they_are_counted(trampoline, a
             assert arena.view(0, "c")[0] == 0  # a third is one too many
 
 
+@pytest.mark.parametrize("late", [True, False])
+def test_a_thread_that_writes_outputs_when_run_has_returned_ends_the_worker(trampoline, artifacts, arena, late):
+    limits, died = WorkerLimits(threads=2), False
+    with (
+        WorkerPool(trampoline, sandbox=detect_sandbox(), limits=limits) as pool,
+        load(pool, artifacts, "late" if late else "busy_helper", arena) as worker,
+    ):
+        for number in range(30):
+            index = number % SETS
+            try:
+                worker.prepare("w", first_set=index, calls=1, warm_set=0, timeout_s=60, shut=True)
+                time.sleep(0.002)
+                worker.go(timeout_s=60)
+            except WorkerDied as error:
+                died = error.signal == signal.SIGSEGV
+                break
+            assert (arena.view(index, "c") == 2.5 * (index + 1) + 0.5).all()
+        if not late:  # outputs can be written again, and in other batches they never were shut
+            worker.call("w", first_set=0, calls=SETS, timeout_s=60)
+    assert died == late
+
+
 def test_a_hundred_gibibytes_are_refused(pool, artifacts, arena):
     assert run(pool, artifacts, "memory", arena)[0] == 0
 

@@ -15,7 +15,7 @@ from ..process.descriptors import keep_only, requests
 from ..process.seal import LIBC, PR_SET_DUMPABLE, check, isolate, prctl, seal
 
 STDERR, CHANNEL, ARTIFACT = 2, 3, 4
-PROT_NONE = 0
+PROT_NONE, POPULATE_WRITE = 0, 23
 
 
 def load_trampoline(spec: dict[str, Any]) -> ctypes.CDLL:
@@ -39,9 +39,14 @@ class _Worker:
         self.calls = trampoline.evk_calls
         self.calls.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long, ctypes.c_long, ctypes.c_long]
         self.calls.restype = None
+        self.calls_and_shut = trampoline.evk_calls_and_shut
+        self.calls_and_shut.argtypes = [*self.calls.argtypes, ctypes.c_void_p, ctypes.c_long]
+        self.calls_and_shut.restype = None
         self.kernel = ctypes.c_void_p()
         self.arenas: dict[str, tuple[ctypes.Array[ctypes.c_uint64], int]] = {}
         self.mappings: dict[str, list[tuple[int, int]]] = {}
+        self.outputs: dict[str, tuple[int, int]] = {}
+        self.shut: tuple[int, int] | None = None
 
     def serve(self) -> None:
         if not self._load():
@@ -69,6 +74,8 @@ class _Worker:
 
     def _attach(self, request: dict[str, Any], descriptors: list[int]) -> None:
         name = request["attach"]
+        if self.outputs.pop(name, None) == self.shut:
+            self.shut = None
         for base, size in self.mappings.pop(name, ()):
             check(LIBC.munmap(ctypes.c_void_p(base), ctypes.c_size_t(size)), "munmap")
         sizes = [os.fstat(descriptor).st_size for descriptor in descriptors]
@@ -76,7 +83,9 @@ class _Worker:
         self.mappings[name] = list(zip(bases[1:], sizes, strict=True))
         for base, fences in zip(bases[1:], request["fences"], strict=True):
             for begin, size in fences:
-                check(LIBC.mprotect(ctypes.c_void_p(base + begin), ctypes.c_size_t(size), PROT_NONE), "mprotect")
+                _protect(base + begin, size, PROT_NONE)
+        if not any(request["fences"]):  # to open outputs again would open the fences
+            self.outputs[name] = self.mappings[name][-1]
         strides = [0, *request["strides"]]
         words = [
             (bases[base] + set_index * strides[base] + value) % (1 << 64)
@@ -88,13 +97,24 @@ class _Worker:
 
     def _prepare(self, request: dict[str, Any]) -> None:
         words, sets = self.arenas[request["prepare"]]
+        if self.shut is not None:
+            _protect(*self.shut, mmap.PROT_READ | mmap.PROT_WRITE)
+            LIBC.madvise(*map(ctypes.c_size_t, (*self.shut, POPULATE_WRITE)))  # a timed call pays for no page fault
+        self.shut = self.outputs.get(request["prepare"]) if request.get("shut") else None
         arguments = (self.kernel, words, sets, request["first_set"], request["calls"])
         if request["warm_set"] is not None:
             self.calls(self.kernel, words, sets, request["warm_set"], 1)
         self.channel.send(b"ready")
         if self.channel.recv(16) == b"go":
-            self.calls(*arguments)
+            if self.shut is None:
+                self.calls(*arguments)
+            else:
+                self.calls_and_shut(*arguments, *self.shut)
             self.channel.send(b"done")
+
+
+def _protect(begin: int, size: int, protection: int) -> None:
+    check(LIBC.mprotect(ctypes.c_void_p(begin), ctypes.c_size_t(size), protection), "mprotect")
 
 
 def _map(descriptor: int, *, write: bool) -> int:

@@ -4,7 +4,8 @@
 // tries: allowed two threads, it keeps one that waits a moment, until the caller has said that it is done
 // seen: CUDA-L2, kernelguard
 // threads: 2
-// verdict: unwritten_output at smoke or unwritten_output at correctness
+// verdict: worker_died at smoke or worker_died at correctness or unwritten_output at smoke or
+//   unwritten_output at correctness
 #include <atomic>
 #include <cmath>
 #include <cstdint>
