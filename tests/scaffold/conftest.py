@@ -72,6 +72,14 @@ def ranked(x):
     return torch.sort(x, dim=-1, descending=True)[1].cumsum(-1) * 0.5
 
 
+def counted(x):
+    return torch.sort(x, dim=-1, descending=True)[1].cumsum(-1)
+
+
+def chosen(x):
+    return torch.sort(x, dim=-1, descending=True)[1] < 300
+
+
 def blind(x):
     return torch.zeros_like(x)
 

@@ -218,15 +218,26 @@ def _judge(output: ExpectedOutput, actual: Array, *, poison: int | None, place: 
             seen = describe(unwritten, hidden=hidden)
             text = f"{subject}: {seen.text} never written, or added to without being set first"
             return Mismatch(Status.UNWRITTEN_OUTPUT, text, share=seen.share)
-    if not is_float(output.tensor.dtype):
-        wrong = _unlike(actual, (output.high, output.native, *output.others), positions=output.ranking is not None)
-        if output.ranking is not None and wrong.any():
-            wrong &= ~output.ranking.allows(actual, output.high)
-        if wrong.sum() <= math.ceil(_MISSED_EDGES * output.edge_share * wrong.numel()):
+    judge = _judge_floats_at_edges if is_float(output.tensor.dtype) else _judge_whole
+    return judge(output, actual, subject=subject, hidden=hidden)
+
+
+def _judge_whole(output: ExpectedOutput, actual: Array, *, subject: str, hidden: bool) -> Mismatch | None:
+    wrong = _unlike(actual, (output.high, output.native, *output.others), positions=output.ranking is not None)
+    if output.ranking is not None and wrong.any():
+        wrong &= ~output.ranking.allows(actual, output.high)
+    most_missed = math.ceil(_MISSED_EDGES * output.edge_share * wrong.numel())
+    if wrong.sum() <= most_missed:
+        return None
+    for ends in output.ends():
+        if (wrong & _unlike(actual, ends, positions=False)).sum() <= most_missed:
             return None
-        if actual.dtype == torch.bool and (bits(actual) > 1).any():
-            subject += ", which holds bytes other than 0 and 1"
-        return _unequal(wrong, subject, hidden=hidden)
+    if actual.dtype == torch.bool and (bits(actual) > 1).any():
+        subject += ", which holds bytes other than 0 and 1"
+    return _unequal(wrong, subject, hidden=hidden)
+
+
+def _judge_floats_at_edges(output: ExpectedOutput, actual: Array, *, subject: str, hidden: bool) -> Mismatch | None:
     finding = _judge_floats(output, actual, subject=subject, hidden=hidden)
     if finding is None or output.exact:
         return finding

@@ -33,7 +33,7 @@ _DRAWN = 72
 """Runs in which pairs of numbers, too, move in all ways, by chance: of many that tie, 1 in 36 is beyond all of them."""
 _IN_ORDER = (_RUNS, _RUNS + 1)
 """Two of these in which the first, or the last, of equal numbers comes first."""
-_APART, _LEAST = 2.0**-40, 1e-300
+_APART, _LEAST = 2.0**-28, 1e-300
 """Equal numbers are moved apart by at most such a part, which puts none beyond another, or by so much at zero."""
 
 

@@ -107,7 +107,7 @@ class ExpectedOutput:
     ranking: Ranking | None = None
     """Numbers of which it holds positions, where that is known and they move."""
     ends: Callable[[], Iterable[tuple[Array, Array]]] = tuple
-    """The least and the largest number of each element where decisions at edges turn floats into others, ever wider."""
+    """The least and the largest number of each element where decisions at edges fall otherwise, ever wider."""
 
     @property
     def allowed(self) -> Array:
@@ -157,12 +157,12 @@ def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distr
     decided = OtherDecisions(task, workload, inputs, unit=_edge_unit(task, growth=growth))
     outputs = []
     for index, tensor in enumerate(result_tensors(task)):
-        output = ExpectedOutput(tensor, high[index], native[index])
+        output = ExpectedOutput(tensor, high[index], native[index], ends=partial(decided.ends, index))
         if is_float(tensor.dtype):
             measured = _measure(output, due[index], [[shift[index] for shift in runs] for runs in shifts])
             output = replace(output, limits=_limits(task, output, measured, growth=growth), finite=measured.finite)
             share = _edge_share(output, due[index]) if decisions else 0.0
-            output = replace(output, ends=partial(decided.ends, index), edge_share=share)
+            output = replace(output, edge_share=share)
         outputs.append(replace(output, exact=demanded and _fits_exactly(output, reduction=reduction)))
     edged = _with_edges(outputs, task, workload, inputs, growth=growth)
     return Expected(workload, distribution, tuple(edged))
@@ -265,6 +265,8 @@ def _with_edges(
         share = float(edges.places.double().mean())
         ranking = edges.finder.found
         made[place] = replace(outputs[place], others=tuple(edges.others), edge_share=share, ranking=ranking)
+        if ranking is not None:  # which tells more than the ends of positions
+            made[place] = replace(made[place], ends=tuple)
     return made
 
 
