@@ -40,6 +40,11 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_unconfigure() -> None:
+    """Let Triton's bindings end as usual: they would report all their functions as leaks."""
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True, scope="session")
 def cache_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Find nothing that other sessions compiled, and leave nothing for them."""

@@ -91,6 +91,15 @@ class Refused(click.ClickException):
         click.echo("\n".join(line.plain for line in lines), err=True)
 
 
+def _leave_torch_alone() -> None:
+    """Let the end of the process not look through all that torch made, for a third of a second.
+
+    Where Triton is loaded it does: its bindings would report all their functions as leaks.
+    """
+    if "triton" not in sys.modules:
+        gc.freeze()
+
+
 class LazyCommands(click.Group):
     """A group that imports a command's module only when the command is called."""
 
@@ -98,7 +107,7 @@ class LazyCommands(click.Group):
         """Run the command line; without `args` it is this process, which then starts and ends in less time."""
         if args is None:
             gc.set_threshold(_YOUNG_OBJECTS)
-            atexit.register(gc.freeze)  # else its end looks through all that torch made, for a third of a second
+            atexit.register(_leave_torch_alone)
         return super().main(args, *others, **named)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
