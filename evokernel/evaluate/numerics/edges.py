@@ -108,7 +108,7 @@ def decided_answer(
     return high_answer(task, workload, inputs)
 
 
-class OtherDecisions:
+class EdgeDecisions:
     """Answers of a reference that decides otherwise at edges; computed when they are asked for, since few ask."""
 
     def __init__(self, task: Task, workload: Workload, inputs: Mapping[str, Array], *, unit: float | None) -> None:

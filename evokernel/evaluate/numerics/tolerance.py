@@ -23,7 +23,7 @@ import torch
 
 from evokernel.evaluate.numerics.arrays import Array, differ, is_float, torch_dtype, widen
 from evokernel.evaluate.numerics.decisions import Decision, same_decisions
-from evokernel.evaluate.numerics.edges import MovedRun, OtherDecisions, decided_answer, edge_answers, noted_answer
+from evokernel.evaluate.numerics.edges import MovedRun, EdgeDecisions, decided_answer, edge_answers, noted_answer
 from evokernel.evaluate.numerics.inputs import result_tensors
 from evokernel.evaluate.numerics.rankings import Ranking, RankingFinder
 from evokernel.evaluate.numerics.references import high_answer, native_answer
@@ -154,7 +154,7 @@ def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distr
     reduction = evaluate(task.precision.reduction, workload.sizes)
     growth = _growth(reduction, distribution)
     demanded = task.precision.exact_on_integers and distribution == "integers01"
-    decided = OtherDecisions(task, workload, inputs, unit=_edge_unit(task, growth=growth))
+    decided = EdgeDecisions(task, workload, inputs, unit=_edge_unit(task, growth=growth))
     outputs = []
     for index, tensor in enumerate(result_tensors(task)):
         output = ExpectedOutput(tensor, high[index], native[index], ends=partial(decided.ends, index))
