@@ -23,7 +23,7 @@ import torch
 
 from evokernel.evaluate.numerics.arrays import Array, differ, is_float, torch_dtype, widen
 from evokernel.evaluate.numerics.decisions import Decision, same_decisions
-from evokernel.evaluate.numerics.edges import MovedRun, EdgeDecisions, decided_answer, edge_answers, noted_answer
+from evokernel.evaluate.numerics.edges import EdgeDecisions, MovedRun, decided_answer, edge_answers, noted_answer
 from evokernel.evaluate.numerics.inputs import result_tensors
 from evokernel.evaluate.numerics.rankings import Ranking, RankingFinder
 from evokernel.evaluate.numerics.references import high_answer, native_answer
