@@ -163,7 +163,9 @@ def _value_text(value: Any) -> str:
         shape, dtype = "x".join(map(str, value.shape)), str(value.dtype).removeprefix("torch.")
         short = _SHORT.get(dtype, dtype)
         steps = "" if value.is_contiguous() else f" in steps of {value.stride()}"
-        below = "" if value.is_floating_point() or not value.numel() else f" < {int(value.max()) + 1}"
+        below = (
+            "" if value.is_floating_point() or value.is_complex() or not value.numel() else f" < {int(value.max()) + 1}"
+        )
         return (f"{short}[{shape}]" if short else shape) + steps + below
     if parts := parts_of(value):
         return f"{type(value).__name__}({', '.join(f'{key}={_value_text(part)}' for key, part in parts)})"

@@ -101,7 +101,7 @@ def _remainder(one: ExpressionText, other: ExpressionText, *, whole: bool) -> Ex
 
 
 def _function(op: str, node: Node) -> str:
-    """Return the name of a function; integers stay integers, and NaN stays NaN, of which std::fmax makes a number."""
+    """Return the name of a function; integers stay integers, and a NaN as the first argument stays one."""
     if op in _EXTREMA:
         return f"std::{op[:3]}<{'int64_t' if node.kind in INTEGERS else node.kind}>"
     if op == "abs" and node.kind in INTEGERS:

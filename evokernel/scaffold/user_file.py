@@ -50,16 +50,18 @@ def load_source(path: Path, *, sha256: str = "") -> ModuleType:
         raise TaskError(f"{path} cannot be imported as Python: expected a .py file")
     module = importlib.util.module_from_spec(loader)
     sys.modules[name] = module
-    before = list(sys.path)
     packaged = (path.parent / "__init__.py").exists()
     # it may import its neighbours, as a script would
-    sys.path[:0] = [str(path.parent), *[str(folders[0].parent)] * packaged]
+    added = [str(path.parent), *[str(folders[0].parent)] * packaged]
+    sys.path[:0] = added
     try:
         loader.loader.exec_module(module)
     except Exception as error:
         raise TaskError(f"{path}{_line(error, path)} raised {type(error).__name__}: {error}") from error
     finally:
-        sys.path[:] = before
+        for folder in added:  # what the file itself has added stays
+            if folder in sys.path:
+                sys.path.remove(folder)
     return module
 
 

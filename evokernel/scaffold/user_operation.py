@@ -226,24 +226,21 @@ def _is_operation(value: Any) -> bool:
 
 
 def _operations(source: ModuleType) -> Iterator[tuple[str, Any]]:
-    """Yield what a file defines that can be called with tensors, static methods of its classes behind the others."""
-    classes = []
-    for key, value in vars(source).items():
-        if key.startswith("_") or key in _HELPERS:
-            continue
-        own = getattr(value, "__module__", None) == source.__name__
-        if isinstance(value, torch.nn.Module | partial) or (own and _is_operation(value)):
-            yield key, value
-        elif own and inspect.isclass(value):
-            classes.append(value)
-    for kind in classes:
-        for key, value in vars(kind).items():
-            if isinstance(value, staticmethod) and not key.startswith("_"):
-                yield f"{kind.__qualname__}.{key}", value.__func__
+    """Yield what a file defines that can be called with tensors; where there is nothing else, also what helpers are."""
+    named = {key: value for key, value in vars(source).items() if not key.startswith("_") and key not in _HELPERS}
+    own = {key: value for key, value in named.items() if getattr(value, "__module__", None) == source.__name__}
+    found = {key: value for key, value in own.items() if _is_operation(value) and not isinstance(value, partial)}
+    found |= {key: value for key, value in named.items() if isinstance(value, torch.nn.Module)}
+    found = found or {key: value for key, value in named.items() if isinstance(value, partial)}
+    yield from ((key, value) for key, value in named.items() if key in found)
+    for kind in own.values() if not found else ():
+        if inspect.isclass(kind) and not issubclass(kind, torch.autograd.Function):
+            for key, value in vars(kind).items():
+                if isinstance(value, staticmethod) and not key.startswith("_"):
+                    yield f"{kind.__qualname__}.{key}", value.__func__
 
 
-_COMPILED = "_orig_mod", "_torchdynamo_orig_callable"
-"""Attributes with what `torch.compile` was given, of a module and of a function."""
+_COMPILED = "_orig_mod", "_torchdynamo_orig_callable"  # of a module and of a function under `torch.compile`
 
 
 def _as_written(name: str, value: Any) -> tuple[str, Any]:
@@ -277,9 +274,9 @@ def _choose(source: ModuleType, path: Path, name: str) -> tuple[str, Any]:
 
 def _module(source: ModuleType, chosen: tuple[str, Any]) -> tuple[torch.nn.Module, str]:
     name, value = chosen
+    given = hasattr(source, "get_init_inputs")
     if isinstance(value, torch.nn.Module):
         return value, f"source.{name}"
-    given = hasattr(source, "get_init_inputs")
     try:
         module = value(*source.get_init_inputs()) if given else value()
     except Exception as error:
@@ -292,7 +289,12 @@ def _example(
     source: ModuleType, forward: Any, name: str, *, text: str, given_inputs: Sequence[Any] | None
 ) -> dict[str, Any]:
     """Return example values by name of argument, in calling order."""
-    parameters = dict(inspect.signature(forward).parameters)
+    try:
+        parameters = dict(inspect.signature(forward).parameters)
+    except ValueError:
+        raise TaskError(
+            f"Python does not know the arguments of {name}; wrap it in a function that names each"
+        ) from None
     for key, each in list(parameters.items()):
         if each.kind is each.VAR_POSITIONAL:
             raise TaskError(f"{name} takes *{key}; wrap it in a function that names each argument")
@@ -333,7 +335,7 @@ def _listed(
         listed = source.get_inputs() if given is None else given
         if isinstance(listed, Mapping) and listed.keys() <= parameters.keys():
             return dict(listed)
-        listed = [listed] if isinstance(listed, torch.Tensor) else list(listed)
+        listed = [listed] if isinstance(listed, torch.Tensor | Mapping) else list(listed)
     except Exception as error:
         raise TaskError(f"get_inputs() raised {type(error).__name__}: {error}") from error
     if len(listed) > len(parameters):

@@ -34,7 +34,7 @@ T = TypeVar("T")
 _AUDITED = 0.25
 """Share of the batches with an audit, beside the first."""
 _FEW_EDGES = 1 / 1000
-"""Share of an output at edges that is not worth an audit: to leave out twice as much gains nothing that is seen."""
+"""Share of an output at edges that is not worth an audit: a kernel that left out twice as much would be no faster."""
 OUTGROWN = 2
 """A block counts only where its candidate is not so fast that batches should have this many times as many calls."""
 _SLOWER = 5.0

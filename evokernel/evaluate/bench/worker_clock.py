@@ -138,7 +138,7 @@ class WorkerClock(PairedClock):
             self._baselines.process.abandon()  # the baseline must not wait for its batch where the candidate dies first
 
     def _both(self, calls: int, *, warm: bool, candidate_first: bool, decoy: bool) -> tuple[float, float]:
-        self._prepare(calls, warm=warm, candidate_first=candidate_first, shut=decoy)
+        self._prepare(calls, warm=warm, candidate_first=candidate_first)
         windows = self._fresh.draw_windows(self._bound.calls)
         decoys = self._make_decoys(windows, among=range(calls), most=len(self._others)) if decoy else {}
         self._fill(windows)
@@ -164,16 +164,13 @@ class WorkerClock(PairedClock):
         self._audit_batch(range(calls), decoys, windows, actual)
         return baseline, candidate
 
-    def _prepare(self, calls: int, *, warm: bool, candidate_first: bool, shut: bool) -> None:
-        """Warm both up and stop them, the first runner last: otherwise one of the two always had the colder caches.
-
-        `shut` is for the candidate.
-        """
+    def _prepare(self, calls: int, *, warm: bool, candidate_first: bool) -> None:
+        """Warm both up and stop them, the first runner last: otherwise one of the two always had the colder caches."""
         bound, limit = self._bound, self._bench.settings.timeout_s
 
         def prepare_candidate() -> None:
             warm_set = bound.calls if warm else None
-            self._worker.prepare(bound.name, first_set=0, calls=calls, warm_set=warm_set, timeout_s=limit, shut=shut)
+            self._worker.prepare(bound.name, first_set=0, calls=calls, warm_set=warm_set, timeout_s=limit)
             self._check_idle()
 
         both = (self._prepare_baseline, prepare_candidate)

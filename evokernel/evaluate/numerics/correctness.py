@@ -29,6 +29,23 @@ _MISSED_EDGES = 1 / 32
 _Arrays = Sequence[Array]
 
 
+_TELLING_RUNS = 8
+"""Runs after which half of what is wrong must have been told to be at edges, or the rest is not asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _MissedEdges:
+    """Elements that may have jumped at edges that no run has told."""
+
+    most: int
+    """Their number."""
+    gap: float
+    """The widest jump anywhere."""
+
+
+_NONE_MISSED = _MissedEdges(0, 0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Mismatch:
     """A wrong output."""
@@ -223,32 +240,47 @@ def _judge(output: ExpectedOutput, actual: Array, *, poison: int | None, place: 
 
 
 def _judge_whole(output: ExpectedOutput, actual: Array, *, subject: str, hidden: bool) -> Mismatch | None:
-    wrong = _unlike(actual, (output.high, output.native, *output.others), positions=output.ranking is not None)
+    answers = (output.high, output.native, *output.others)
+    wrong = _unlike(actual, answers, positions=output.ranking is not None)
     if output.ranking is not None and wrong.any():
         wrong &= ~output.ranking.allows(actual, output.high)
     most_missed = math.ceil(_MISSED_EDGES * output.edge_share * wrong.numel())
-    if wrong.sum() <= most_missed:
+    if wrong.sum() <= most_missed and _no_farther(actual, wrong, answers):
         return None
-    for ends in output.ends():
-        if (wrong & _unlike(actual, ends, positions=False)).sum() <= most_missed:
+    for number, ends in enumerate(output.ends()):
+        left = wrong & _unlike(actual, ends, positions=False)
+        if left.sum() <= most_missed and _no_farther(actual, left, ends):
             return None
+        if number >= _TELLING_RUNS and 2 * left.sum() > wrong.sum():
+            break
     if actual.dtype == torch.bool and (bits(actual) > 1).any():
         subject += ", which holds bytes other than 0 and 1"
     return _unequal(wrong, subject, hidden=hidden)
 
 
+def _no_farther(actual: Array, wrong: Array, answers: Sequence[Array]) -> bool:
+    """Say whether wrong elements are no farther off than edges are apart anywhere: others are no missed edges."""
+    if not wrong.any():
+        return True
+    numbers = torch.stack([each.double() for each in answers])
+    least, most = numbers.amin(dim=0), numbers.amax(dim=0)
+    off = torch.maximum(least - actual.double(), actual.double() - most)
+    return bool(off[wrong].max() <= (most - least).max())
+
+
 def _judge_floats_at_edges(output: ExpectedOutput, actual: Array, *, subject: str, hidden: bool) -> Mismatch | None:
-    finding = _judge_floats(output, actual, subject=subject, hidden=hidden)
-    if finding is None or output.exact:
-        return finding
+    first = finding = _judge_floats(output, actual, subject=subject, hidden=hidden)
+    if first is None or output.exact:
+        return first
     values = widen(actual)
-    for least, most in output.ends():
+    for number, (least, most) in enumerate(output.ends()):
         high = torch.where(values.isnan() | least.isnan() | most.isnan(), output.high, values.clamp(least, most))
-        native = torch.where(high == output.high, output.native, store(high, output.tensor.dtype))
-        missed = int(_MISSED_EDGES * (most - least > output.allowed).sum())
+        native = torch.where((high == output.high) | high.isnan(), output.native, store(high, output.tensor.dtype))
+        gaps = (most - least).nan_to_num(0.0, 0.0, 0.0)
+        missed = _MissedEdges(int(_MISSED_EDGES * (gaps > output.allowed).sum()), float(gaps.max()))
         at_edges = replace(output, high=high, native=native)
         finding = _judge_floats(at_edges, actual, subject=subject, hidden=hidden, missed=missed)
-        if finding is None:
+        if finding is None or (number >= _TELLING_RUNS and 2 * finding.share > first.share):
             break
     return finding
 
@@ -261,9 +293,8 @@ def _unlike(actual: Array, answers: Sequence[Array], *, positions: bool) -> Arra
 
 
 def _judge_floats(
-    output: ExpectedOutput, actual: Array, *, subject: str, hidden: bool, missed: int = 0
+    output: ExpectedOutput, actual: Array, *, subject: str, hidden: bool, missed: _MissedEdges = _NONE_MISSED
 ) -> Mismatch | None:
-    """Judge floats, of which so many may have jumped at edges that no run has told."""
     values, rounded, native = map(widen, (actual, store(output.high, output.tensor.dtype), output.native))
     strange = _misplaced(values, rounded, native) & ~_near_overflow(output, values)
     if strange.any():
@@ -281,14 +312,14 @@ def _is_no_chance(unwritten: Array, actual: Array, native: Array) -> bool:
 
 
 def _judge_errors(
-    output: ExpectedOutput, values: Array, due: Array, *, subject: str, hidden: bool, missed: int
+    output: ExpectedOutput, values: Array, due: Array, *, subject: str, hidden: bool, missed: _MissedEdges
 ) -> Mismatch | None:
     usable = values.isfinite() & due.isfinite()
     limits = output.limits
     error = torch.where(usable, (values - output.high).abs(), 0.0)
     allowed = torch.where(usable, output.allowed, math.inf)
     bad = ~(error <= allowed)  # written so that NaN is bad
-    if bad.sum() <= missed:
+    if bad.sum() <= missed.most and not (error[bad] > missed.gap + allowed[bad]).any():
         error, bad = torch.where(bad, 0.0, error), torch.zeros_like(bad)
     much = rms(error)
     if much <= limits.rms and not bad.any():

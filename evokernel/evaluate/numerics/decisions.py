@@ -15,8 +15,13 @@ from evokernel.evaluate.numerics.dispatch import EagerMode, arguments_of
 Decision: TypeAlias = tuple[Array, ...]
 """What one operation decided: whole numbers, truth values, or numbers that jump."""
 
-_JUMPS = {"eq", "ne", "lt", "le", "gt", "ge", "round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside"}
+_JUMPS = {
+    *("eq", "ne", "lt", "le", "gt", "ge"),
+    *("round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside", "floor_divide"),
+}
 """Operations whose results jump, whatever their type."""
+_RESTS = {"remainder", "fmod", "frac"}
+"""Operations that leave what a whole quotient leaves; that jumps."""
 _SELECTS = {"threshold", "hardshrink"}
 """Operations that keep a number or replace it."""
 _PICKS = {"sort", "topk", "kthvalue", "median", "nanmedian", "mode", "max", "min", "cummax", "cummin"}
@@ -34,15 +39,20 @@ def decision_of(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], made:
     """
     if not any(isinstance(each, torch.Tensor) and each.is_floating_point() for each in args):
         return None
-    name = name_of(func)
-    if name in _SELECTS:
-        return (made == args[0],)
+    name, in_place = name_of(func), name_of(func, in_place=True).endswith("_")
+    if name in _SELECTS | _RESTS:
+        given = arguments_of(func, args, kwargs)
+        if in_place:  # what it worked on is gone
+            return None
+        return (((given["self"] - made) / given.get("other", 1)).round() if name in _RESTS else made == given["self"],)
     if name in _JUMPS or kwargs.get("rounding_mode") is not None:
         return (made.clone(),)
-    if name.startswith("_") and name != "_to_copy":  # fused attention has whole numbers of its own, of no consequence
+    # others have whole numbers of their own, of no consequence: fused attention, factors of matrices, empty results
+    if (name.startswith(("_", "new_")) and name != "_to_copy") or name.endswith("_like"):
         return None
-    results = [each for each in (made if isinstance(made, tuple) else (made,)) if isinstance(each, torch.Tensor)]
-    return tuple(each.clone() for each in results if not each.is_floating_point()) or None
+    results = made if isinstance(made, tuple) and name in _PICKS else (made,)
+    whole = [each for each in results if isinstance(each, torch.Tensor) and not each.is_floating_point()]
+    return tuple(each.clone() for each in whole) or None
 
 
 class DecisionLog(EagerMode):
@@ -77,6 +87,8 @@ def _decided(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], made: An
     given, name = arguments_of(func, args, kwargs), name_of(func)
     if name in _SELECTS:
         made.copy_(torch.where(decision[0], given["self"], given.get("value", 0)))
+    elif name in _RESTS:
+        made.copy_(given["self"] - decision[0] * given.get("other", 1))
     elif isinstance(made, torch.Tensor):
         made.copy_(decision[0])
     else:

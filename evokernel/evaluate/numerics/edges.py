@@ -67,21 +67,16 @@ def edge_answers(
     number moves for itself, and any comes first; in two of them the first or the last does, and nothing moves. Where
     every result is exact nothing is yielded, or, if it ranks, one run and those drawn.
     """
-    device = next(iter(inputs.values())).device
-    exact = free = False
-    for run in range(_RUNS + drawn):
-        if exact and 0 < run < _RUNS:  # all would be alike
-            continue
-        if run >= _RUNS and not free:
-            return
+    runs: Iterator[int] = iter((0,))
+    while (run := next(runs, None)) is not None:
         step = 0.0 if run in _IN_ORDER else unit
-        with _Moved(step, run, torch.Generator(device), dtype, terms=terms) as moved:
+        with _Moved(step, run, dtype, terms=terms) as moved:
             answer = decided_answer(task, workload, inputs, decisions)
-        exact, free = moved.nothing, moved.free
-        if not exact or moved.ranked:
+        if not moved.nothing or moved.ranked:
             yield MovedRun(answer, tuple(moved.ranked), tuple(moved.decisions))
-        if exact and not (drawn and free):
-            return
+        if run == 0:  # where all is exact the others would be alike
+            more = range(_RUNS, _RUNS + drawn) if moved.free else ()
+            runs = itertools.chain(more, () if moved.nothing else range(1, _RUNS))
 
 
 def noted_answer(
@@ -152,10 +147,12 @@ class EdgeDecisions:
 class _Moved(EagerMode):
     """Moves the results that a dtype does not hold, to numbers that it holds."""
 
-    def __init__(self, unit: float, run: int, chance: torch.Generator, dtype: torch.dtype, *, terms: bool) -> None:
+    def __init__(self, unit: float, run: int, dtype: torch.dtype, *, terms: bool) -> None:
         super().__init__()
-        self._unit, self._run, self._chance, self._dtype = unit, run, chance, dtype
+        self._unit, self._run, self._dtype = unit, run, dtype
+        self._chances: dict[torch.device, torch.Generator] = {}
         self._terms = terms
+        self._seed = 0
         self._operations = 0
         self.nothing = True
         """Every result was exact."""
@@ -195,17 +192,28 @@ class _Moved(EagerMode):
     def _apart(self, numbers: Array) -> Array:
         """Return numbers in the same order, equal ones in any."""
         self._draw_for_run()
-        drawn = torch.rand(numbers.shape, generator=self._chance, device=numbers.device, dtype=numbers.dtype)
+        drawn = torch.rand(
+            numbers.shape, generator=self._chance(numbers.device), device=numbers.device, dtype=numbers.dtype
+        )
         if self._run in _IN_ORDER:
             drawn = drawn.flatten().sort(descending=self._run == _IN_ORDER[1]).values.view(drawn.shape)
         return torch.where(numbers.isfinite(), numbers + drawn * (numbers.abs() * _APART + _LEAST), numbers)
 
     def _draw_for_run(self) -> None:
-        self._chance.manual_seed(self._operations << 8 | self._run)
+        self._draw(self._operations << 8 | self._run)
+
+    def _draw(self, seed: int) -> None:
+        self._seed, self._chances = seed, {}
+
+    def _chance(self, device: torch.device) -> torch.Generator:
+        """Return the generator of a device: a reference for a GPU may have numbers on the processor."""
+        if device not in self._chances:
+            self._chances[device] = torch.Generator(device).manual_seed(self._seed)
+        return self._chances[device]
 
     def _each_moved(self, numbers: Array, *, step: float | None = None) -> Array:
         """Return each number a step up or down, by chance; without a step by some part of the unit."""
-        shape = {"generator": self._chance, "device": numbers.device, "dtype": numbers.dtype}
+        shape = {"generator": self._chance(numbers.device), "device": numbers.device, "dtype": numbers.dtype}
         part = torch.rand(numbers.shape, **shape) if step is None else torch.randint(0, 2, numbers.shape, **shape)
         step = self._unit if step is None else step
         return part.mul_(2 * step).add_(1 - step).mul_(numbers)
@@ -222,7 +230,7 @@ class _Moved(EagerMode):
             self.nothing = False
             if self._run < _RUNS:
                 # elements differ in their directions, each the same in all runs; no secret: it only sizes the tolerance
-                self._chance.manual_seed(self._operations)
+                self._draw(self._operations)
                 moved = self._each_moved(made, step=self._unit * self._direction())
             else:
                 self._draw_for_run()

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -147,6 +148,28 @@ def test_numbers_that_tie_may_come_in_any_order_unless_the_reference_fixes_it(st
     assert (judge_output(expected, [last_first.float()]) is None) is not stable
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_elements_far_off_are_no_missed_edges(dtype):
+    def levels(x: torch.Tensor, **_: int) -> torch.Tensor:
+        scale = x.abs().amax(-1, keepdim=True) / 127
+        return (x / scale).round().clamp(-128, 127) * scale
+
+    task = replace(
+        task_of(levels, ("R", "K")),
+        signature=Signature(
+            inputs=(Tensor("x", ("R", "K"), dtype),),
+            scalars=(Scalar("R"), Scalar("C"), Scalar("K")),
+            outputs=(Tensor("z", ("R", "K"), dtype, role=Role.OUTPUT),),
+        ),
+    )
+    inputs = draw(task, ROWS, "normal", np.random.default_rng(7))
+    expected = expect(task, ROWS, inputs, distribution="normal")
+    answer = levels(inputs["x"].float()).to(inputs["x"].dtype)
+    assert judge_output(expected, [answer]) is None
+    answer.view(-1)[-5:] = 30000.0
+    assert judge_output(expected, [answer]) is not None
+
+
 def finely_rounded(x: torch.Tensor, w: torch.Tensor, **_: int) -> torch.Tensor:
     return (1000 * (x @ w)).round() / 1000
 
@@ -173,6 +196,8 @@ DECIDING: list[Callable[[torch.Tensor], torch.Tensor]] = [
     lambda x: x.round() - x.floor() + x.ceil() - x.trunc(),
     lambda x: torch.sign(x - 0.5),
     lambda x: torch.div(x, 0.5, rounding_mode="floor"),
+    lambda x: x // 0.5,
+    lambda x: torch.remainder(x, 0.5) + torch.fmod(x, 0.5) + x.frac(),
     lambda x: x.long().double(),
     lambda x: x.sort(-1).values + x.sort(-1).indices,
     lambda x: x.topk(3, 1).values + x.topk(3, 1).indices,
