@@ -50,13 +50,13 @@ def test_example_inputs_in_a_dict_or_alone(tmp_path: Path, made: str) -> None:
 
 
 def test_imports_with_dots_and_of_the_package_itself(tmp_path: Path) -> None:
-    inner = tmp_path / "mine" / "ops"
+    inner = tmp_path / "own_package" / "ops"
     inner.mkdir(parents=True)
     for folder in (inner.parent, inner):
         (folder / "__init__.py").write_text("", encoding="utf-8")
     (inner.parent / "base.py").write_text("SCALE = 3\n", encoding="utf-8")
     (inner / "helpers.py").write_text("from ..base import SCALE\ndef by(x): return x * SCALE\n", encoding="utf-8")
-    text = "from .helpers import by\nfrom mine.base import SCALE\ndef scaled(x): return by(x) + SCALE\n"
+    text = "from .helpers import by\nfrom own_package.base import SCALE\ndef scaled(x): return by(x) + SCALE\n"
     (inner / "kernels.py").write_text(text, encoding="utf-8")
     subject = find_subject(inner / "kernels.py", inputs="x: 2x3")
     torch.testing.assert_close(subject.call({"x": torch.ones(2, 3)}), torch.full((2, 3), 6.0))
