@@ -124,7 +124,7 @@ class WorkerClock(PairedClock):
     def _draw_decoy(self) -> bool | None:
         """Return the half before which there is a decoy batch, or None."""
         rng, first, self._begun = self._bench.rng, not self._begun, True
-        share = _DECOY_SHARE * max(1.0, len(self._others) / self._pace()[0])
+        share = _DECOY_SHARE * max(1.0, len(self._others) / self._bound.calls)
         return bool(rng.integers(2)) if self._others and (first or rng.random() < share) else None
 
     def _half(self, calls: int, *, warm: bool, candidate_first: bool, decoy: bool = False) -> tuple[float, float]:
