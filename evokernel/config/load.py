@@ -63,8 +63,8 @@ def load_config(path: Path, *, overrides: Sequence[str] = (), look_up: LookUp | 
         near = get_close_matches(path.name, [each.name for each in path.parent.glob("*.y*ml")], n=1)
         hint = f"did you mean {str(path.with_name(near[0]))!r}? " if near else ""
         raise ConfigError(
-            f"there is no config {path}: {hint}`evokernel init` writes one for an operation of yours, and three lines "
-            "are one for a built-in task (docs/config.md)"
+            f"there is no config {path}: {hint}`evokernel init` writes one for an operation of yours; for a built-in "
+            "task three lines will do (docs/config.md)"
         ) from None
     except UnicodeDecodeError:
         raise ConfigError(

@@ -64,8 +64,8 @@ def edge_answers(
 
     They decide for themselves, or as another run did. With `terms` those of sums move, too, since a sum that cancels
     errs by their size. Where torch ranks, and any of equal numbers may come first, some more runs are `drawn`: each
-    number moves for itself, and any comes first; in two of them the first or the last does, and nothing moves. Where
-    every result is exact nothing is yielded, or, if it ranks, one run and those drawn.
+    number moves for itself, and any comes first; in two of them the first or the last does, and nothing else moves.
+    Where every result is exact nothing is yielded, or, if it ranks, one run and those drawn.
     """
     runs: Iterator[int] = iter((0,))
     while (run := next(runs, None)) is not None:

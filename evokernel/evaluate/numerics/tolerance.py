@@ -141,7 +141,8 @@ class Expected:
 
 
 def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distribution: str) -> Expected:
-    """Compute the expected values and tolerances for one set of inputs. Costs three to seven reference calls.
+    """Compute the expected values and tolerances for one set of inputs. Costs three to seven reference calls,
+    and twelve more, of which some count twice, where results are whole numbers.
 
     Raises:
         TaskError: as `native_answer`.
