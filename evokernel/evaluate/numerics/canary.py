@@ -16,9 +16,14 @@ from evokernel.task import Tensor
 
 def draw_poison(rng: np.random.Generator) -> int:
     """Return four 16-bit quarters, each a quiet NaN in float16 and bfloat16, and together in float32 and float64."""
-    quarters = rng.integers(0x7FC1, 0x7FFF, 4, dtype=np.int64)  # arithmetic makes payload 0, on a GPU 0x7FFF
-    quarters[0] = rng.integers(0x7FF9, 0x7FFF)  # it begins a float64, whose exponent is longer
-    return int((quarters << np.array([48, 32, 16, 0])).sum())
+    return _quiet_nans(rng, odd=0)
+
+
+def _quiet_nans(rng: np.random.Generator, *, odd: int) -> int:
+    """Return such quarters: even ones of outputs, odd ones of padding, which arithmetic may carry into a result."""
+    quarters = rng.integers(0x7FC2 >> 1, 0x7FFF >> 1, 4, dtype=np.int64)  # arithmetic makes payload 0, a GPU's 0x7FFF
+    quarters[0] = rng.integers(0x7FF8 >> 1, 0x7FFF >> 1)  # it begins a float64, whose exponent is longer
+    return int((2 * quarters + odd << np.array([48, 32, 16, 0])).sum())
 
 
 def draw_loud(rng: np.random.Generator) -> int:
@@ -72,7 +77,7 @@ def padding_bytes(rng: np.random.Generator, *, times: int = 1) -> Array:
     for _ in range(times):
         quarters = rng.integers(0x7B00, 0x7C00, 4, dtype=np.uint64)  # below the infinities of float16
         huge = (quarters << np.array([48, 32, 16, 0], dtype=np.uint64)).sum(dtype=np.uint64)
-        words += [np.uint64(draw_poison(rng)), huge, huge | np.uint64(0x8000800080008000)]
+        words += [np.uint64(_quiet_nans(rng, odd=1)), huge, huge | np.uint64(0x8000800080008000)]
     return torch.from_numpy(np.array(words, dtype=np.uint64).view(np.uint8))
 
 

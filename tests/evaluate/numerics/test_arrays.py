@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from evokernel.evaluate.numerics.arrays import bits, identical, raw_bytes, store, torch_dtype, widen
-from evokernel.evaluate.numerics.canary import draw_poison, is_poison, poison_like
+from evokernel.evaluate.numerics.canary import draw_poison, is_poison, padding_bytes, poison_like
 from evokernel.task import DTYPES
 from tests.evaluate.kernels import fill_poison
 
@@ -84,3 +84,11 @@ def test_the_pattern_begins_anew_in_each_array():
     pattern = poison_like(strided[0], draw_poison(np.random.default_rng(0)))
     bits(strided).copy_(bits(pattern))
     assert all(identical(row.clone(), pattern) for row in strided)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_padding_that_gets_into_a_result_is_not_taken_for_an_output_never_written(dtype):
+    rng = np.random.default_rng(0)
+    padding = padding_bytes(rng, times=128).view(torch_dtype(dtype))
+    assert padding.isnan().any()
+    assert not any(is_poison(padding, draw_poison(rng)).any() for _ in range(50))
