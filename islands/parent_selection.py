@@ -17,6 +17,8 @@ YOUNG_SHARE = 0.5
 PINNED_SHARE = 0.5
 MATCHES = 32
 """Number of best elites among which a crossover looks for a partner."""
+_DEAR = 4.0
+"""A parent is dear whose verdict took so many times as long as the shortest on its island."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +40,19 @@ class ParentSelection:
         return own + [elite for elite in pinned if elite not in own] if own else []
 
     def first(self, elites: list[Elite]) -> Elite:
-        """Return the first parent: often a pinned one, else as the island picks."""
+        """Return the first parent: often a pinned one, else as the island picks, seldom one that is slow to judge."""
         marked = self.state.history.pinned
         pinned = [elite for elite in elites if elite.candidate.id in marked] if marked else []
         if pinned and self.rng.random() < PINNED_SHARE:
             return pinned[int(self.rng.integers(len(pinned)))]
-        return self.island.selector.select(elites, self.state.populations[self.island.name].picks, self.rng)
+        shortest = min((elite.judged_s for elite in elites if elite.judged_s > 0), default=0.0)
+        while True:
+            first = self.island.selector.select(elites, self.state.populations[self.island.name].picks, self.rng)
+            # children of a dear one are about as slow: each costs what many others would
+            cheap = first.judged_s <= _DEAR * shortest or self.rng.random() * first.judged_s < _DEAR * shortest
+            if cheap or len(elites) == 1:
+                return first
+            elites = [elite for elite in elites if elite is not first]
 
     def parents(self, operator: Operator) -> tuple[Elite, ...]:
         """Return parents for which the operator is not exhausted; empty without any."""

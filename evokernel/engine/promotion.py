@@ -22,13 +22,21 @@ class PromotionPolicy:
 
     Args:
         leading: finds the evaluation by which the best kernel leads.
+        precise_ms: clock time per workload of a precise timing, in ms.
         notify: takes notes on our own faults.
     """
 
     def __init__(
-        self, verdicts: Verdicts, *, account: RunAccount, leading: LeadingEvaluation, notify: Callable[[Notice], None]
+        self,
+        verdicts: Verdicts,
+        *,
+        account: RunAccount,
+        leading: LeadingEvaluation,
+        notify: Callable[[Notice], None],
+        precise_ms: float,
     ) -> None:
         self._verdicts = verdicts
+        self._precise_ms = precise_ms
         self._account = account
         self._leading = leading
         self._notify = notify
@@ -51,6 +59,8 @@ class PromotionPolicy:
             return quick, reused_from
         if combined_speedup(quick.timings).high < self._account.best_speedup or self._are_the_leaders(quick):
             return quick, reused_from
+        if all(each.pairs * (each.candidate_us + each.baseline_us) > 1e3 * self._precise_ms for each in quick.timings):
+            return quick, reused_from  # a slow kernel, whose few pairs have taken as long as a precise timing
         if reused_from is None:
             seq = self._verdicts.keep(quick)
             self._account.apply(measured_program(quick, seq, program_hash=program))

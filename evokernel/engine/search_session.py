@@ -1,6 +1,7 @@
 """A session of a search: the loop from its first seed to its final measurements."""
 
 import asyncio
+import math
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 DIVERSITY_EVERY = 32
 """Results between two measurements of the islands' diversity."""
 UNBEATEN = "the seed is still the best: nothing to measure anew"
+_FAR_AHEAD = math.log(4.0)
+"""A seed that is left behind by such a factor is not measured anew: all that it tells is how far behind it is."""
 
 
 class SearchSession:
@@ -75,7 +78,11 @@ class SearchSession:
         )
         self._checks = HiddenChecks(self._parts.store, self._fold, evaluator, notify=self._notify)
         self._promotion = PromotionPolicy(
-            self._verdicts, account=self.account, leading=self._leading, notify=self._notify
+            self._verdicts,
+            account=self.account,
+            leading=self._leading,
+            notify=self._notify,
+            precise_ms=self._config.evaluation.precise_ms,
         )
         self._snapshots = snapshots
         self._setting = setting
@@ -297,7 +304,10 @@ class SearchSession:
             raise error(f"no seed of this search is a correct kernel. The last one failed with {reason}")
 
     async def _measure_finals(self) -> None:
-        """Measure the winner anew, then the seed, which it is compared with; nothing where the seed is unbeaten."""
+        """Measure the winner anew, then the seed, which it is compared with, unless it is far behind.
+
+        Nothing is measured where the seed is unbeaten.
+        """
         settings, opening_s = self._config.evaluation, self._search.opening_s
         finals = FinalMeasurements(self._verdicts, self._notify, settings=settings, opening_s=opening_s)
         seed = self._first_seed()
@@ -306,11 +316,15 @@ class SearchSession:
         if contenders and contenders[0].candidate.id in seed_ids:
             self._notify(Notice(UNBEATEN))
             return
+        won = None
         for elite in contenders:
             if elite.candidate.id not in seed_ids and await self._holds(finals, elite):
+                won = elite
                 break
         for elite in seed:
-            await self._holds(finals, elite, is_seed=True)
+            ahead = won.fitness.log_speedup - elite.fitness.log_speedup if won else 0.0
+            if ahead < _FAR_AHEAD:
+                await self._holds(finals, elite, is_seed=True)
 
     async def _holds(self, finals: FinalMeasurements, elite: Elite, *, is_seed: bool = False) -> bool:
         """Measure an elite anew, unless the session is to stop; say whether it holds."""

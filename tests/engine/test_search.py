@@ -265,6 +265,32 @@ def test_a_seed_that_is_beaten_is_measured_in_one_process_to_compare_with(path: 
     assert [(request.candidate.source == TOY, request.processes) for request in finals] == [(False, 0), (True, 1)]
 
 
+def test_a_seed_that_is_left_far_behind_is_compared_by_the_search_alone(path: Path) -> None:
+    evaluator = InstantEvaluator(speed=lambda source: 0.1 if source == TOY else toy_speed(source))
+    run(path, evaluator, budget={"evaluations": 20})
+    finals = [request for request in evaluator.asked if request.budget is Fidelity.FINAL]
+    assert [request.processes for request in finals] == [0]
+    with Store.open(path, write=False) as store:
+        best = find_best(store)
+    assert best is not None
+    assert best.over_seed is not None
+    assert (best.kind, best.over_seed.kind) == (MeasurementKind.FINAL, MeasurementKind.SEARCH)
+    assert best.over_seed.speedup.value > 4
+
+
+def test_a_kernel_whose_quick_timing_took_as_long_as_a_precise_one_is_not_timed_again(path: Path) -> None:
+    def slow(source: str) -> float | None:
+        speed = toy_speed(source)
+        return speed and speed / 1e3  # ten pairs of a second each
+
+    fast_ones, slow_ones = InstantEvaluator(), InstantEvaluator(speed=slow)
+    for number, evaluator in enumerate((fast_ones, slow_ones)):
+        run(path.with_suffix(f".{number}.db"), evaluator, budget={"evaluations": 20})
+    precise = [[each.budget for each in asked.asked].count(Fidelity.PRECISE) for asked in (fast_ones, slow_ones)]
+    assert precise[0] > 0
+    assert precise[1] == 0
+
+
 def test_a_final_measurement_says_how_long_it_takes_and_how_far_it_is(path: Path) -> None:
     class Timed(InstantEvaluator):
         async def evaluate(self, request: EvaluationRequest) -> Evaluation:

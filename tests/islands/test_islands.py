@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any, cast
 
 import networkx as nx
@@ -13,6 +14,8 @@ from evokernel.records.fitness import Elite, Fitness
 from islands.archipelago import migrate
 from islands.elite_selectors import SELECTORS
 from islands.island import Island, Population
+from islands.parent_selection import ParentSelection
+from islands.state import ArchipelagoState
 from islands.topology import TOPOLOGIES
 from islands.workload_selectors import WORKLOAD_SELECTORS
 
@@ -115,3 +118,13 @@ def test_restart_goes_on_from_the_survivor_alone() -> None:
     island("a").restart(stagnant, survivor=survivor)
     assert stagnant.elites == [survivor]
     assert (stagnant.best, stagnant.stale) == (2.0, 0)
+
+
+def test_a_parent_whose_children_are_dear_to_judge_is_seldom_one() -> None:
+    cheap, slow = elite("cheap", 1.0), replace(elite("slow", 1.2, spills=9.0), judged_s=20.0)
+    cheap = replace(cheap, judged_s=0.5)
+    state = ArchipelagoState({"a": population(cheap, slow)})
+    rng = np.random.default_rng(0)
+    chosen = [ParentSelection(island("a"), state, rng).first([cheap, slow]) for _ in range(400)]
+    assert 8 < chosen.count(slow) < 80  # the selector alone would take it in two of three steps
+    assert ParentSelection(island("a"), state, rng).first([slow]) is slow
