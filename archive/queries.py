@@ -45,7 +45,7 @@ def candidate(database: Database, name: str) -> StoredCandidate:
     wanted = name.strip().lower()
     if not re.fullmatch(r"[0-9a-f]{1,16}", wanted):
         near = get_close_matches(wanted, ("best", "seed"), n=1)
-        meant = f"; did you mean {near[0]!r}?" if near else _some_ids(database)
+        meant = f"; did you mean {near[0]!r}?" if near else f", or best, or seed{_some_ids(database)}"
         raise StoreError(f"{name!r} is no candidate id; ids are up to 16 hexadecimal digits{meant}")
     which = "WHERE c.id >= ? AND c.id < ? ORDER BY c.id LIMIT ?"
     rows = database.rows(f"{_CANDIDATES} {which}", (wanted, wanted + "g", _SHOWN + 1))

@@ -4,7 +4,6 @@ import asyncio
 import os
 import re
 import shlex
-import signal
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +23,7 @@ from evokernel.cli.group import Refused
 from evokernel.cli.locate import FILE, PATH, POSITIVE, store_of
 from evokernel.cli.model_trial import model_options, with_models
 from evokernel.cli.notifier import Notifier
-from evokernel.cli.session import SIGNAL_EXIT, SessionEnd, discard_stdout, run_session
+from evokernel.cli.session import SessionEnd, discard_stdout, run_session
 from evokernel.config.load import load_config
 from evokernel.config.model_choice import ModelChoice
 from evokernel.config.notify import NotifyConfig
@@ -106,8 +105,6 @@ def command(
         if fresh:
             _set_aside(path, settings)
         ended = asyncio.run(_evolve(settings, path, deliveries, session=session))
-    except KeyboardInterrupt:  # before the session listens to signals itself
-        ctx.exit(SIGNAL_EXIT + signal.SIGINT)
     except EvokernelError as error:
         if not may_pass(error):
             raise

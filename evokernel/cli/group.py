@@ -152,6 +152,11 @@ class LazyCommands(click.Group):
 
             discard_stdout()
             ctx.exit(SIGNAL_EXIT + signal.SIGPIPE)
+        except KeyboardInterrupt:  # click would exit with 1, which is a verdict of some commands
+            from evokernel.cli.session import SIGNAL_EXIT
+
+            click.echo("\ninterrupted", err=True)
+            ctx.exit(SIGNAL_EXIT + signal.SIGINT)
 
     def _invoke(self, ctx: click.Context) -> Any:
         given = [*ctx.args]  # of the command; click drops them as it calls it

@@ -1,7 +1,6 @@
 """`evokernel tell`: answers to the prompts of `evokernel ask`, handed to their run and judged."""
 
 import asyncio
-import signal
 from pathlib import Path
 
 import click
@@ -17,7 +16,7 @@ from evokernel.cli.display.text import BAD, DIM, GOOD, clean, one_line, stderr, 
 from evokernel.cli.display.word_table import WordTable
 from evokernel.cli.inbox import author
 from evokernel.cli.locate import open_store, store_path, takes_store
-from evokernel.cli.session import SIGNAL_EXIT, SessionEnd, discard_stdout, run_session
+from evokernel.cli.session import SessionEnd, discard_stdout, run_session
 from evokernel.config.run import RunConfig
 from evokernel.errors import StoreLocked
 from evokernel.offline.answers import AnswerFate, TellReport, fates, tell
@@ -57,8 +56,6 @@ def command(ctx: click.Context, store: Path | None, folder: str, model: str, que
         except StoreLocked as error:
             click.echo(clean(f"{error.args[0].split(';')[0]}, and takes the answers in"))
             ctx.exit(exit_code)
-        except KeyboardInterrupt:  # before the session listens to signals itself
-            ctx.exit(SIGNAL_EXIT + signal.SIGINT)
         if ended.hung_up:
             discard_stdout()
             ctx.exit(ended.exit_code)

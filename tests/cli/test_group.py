@@ -124,6 +124,18 @@ def test_a_reader_that_goes_away_ends_a_command_quietly(project: Path) -> None:
     assert (process.returncode, said) == (128 + signal.SIGPIPE, b"")
 
 
+def test_an_interrupt_is_no_verdict(project: Path) -> None:
+    Path("endless.py").write_text("def endless(x):\n    while True:\n        pass\n")
+    command = [sys.executable, "-m", "evokernel", "init", "endless.py", "--inputs", "x: 4x4"]
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert b"running the operation" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert process.returncode == 128 + signal.SIGINT
+    assert said.splitlines()[-1] == b"interrupted"
+
+
 @pytest.mark.parametrize(
     ("command", "missing"), [("diff", "'A': an id"), ("fork", "'ID': an id"), ("pin", "'ID': an id"), ("tell", "'DIR'")]
 )
