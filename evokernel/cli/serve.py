@@ -9,6 +9,7 @@ from types import FrameType
 import click
 from rich.text import Text
 
+from archive.store import Store
 from evokernel.cli.display.text import DIM, STRONG, WARN, clean, stderr, stdout
 from evokernel.cli.locate import store_path, stores_argument
 from evokernel.errors import ConfigError, install
@@ -37,6 +38,9 @@ def command(stores: tuple[Path, ...], host: str, port: int, show: bool) -> None:
     from evokernel.serve.site import ServedStores
 
     paths = list(dict.fromkeys(map(store_path, stores or (None,))))
+    for path in paths:
+        if path.exists():
+            Store.open(path, write=False).close()  # what is no store would be waited for in vain
     with ServedStores(paths) as site, Server(site, host=host, port=port) as server:
         signal.signal(signal.SIGTERM, _end)
         console = stdout()

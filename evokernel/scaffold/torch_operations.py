@@ -35,7 +35,7 @@ _LOGIC = frozenset({
 _INTEGER_SAFE = frozenset({"add", "sub", "mul", "neg", "relu", "maximum", "minimum", "abs", "sign", "where"}) | _LOGIC
 
 
-_SAME = {"__lshift__": "shift_left", "__rshift__": "shift_right_arithmetic"}
+_SAME = {"__lshift__": "shift_left", "__rshift__": "shift_right_arithmetic", "_neg_view": "neg"}
 """Operations that torch has under a second name."""
 
 
