@@ -16,7 +16,7 @@ from torch.func import functional_call
 from evokernel.errors import TaskError
 from evokernel.evaluate.numerics.arrays import torch_dtype
 from evokernel.scaffold.example_text import inputs_line, parse_inputs, parse_tensor
-from evokernel.scaffold.nested_values import NestedArgument, constant_text, holds_tensors, results_of, taken_apart
+from evokernel.scaffold.nested_values import NestedArgument, can_be_spelt, results_of, taken_apart
 from evokernel.scaffold.user_file import load_source
 from evokernel.task import DTYPES
 
@@ -164,7 +164,7 @@ def find_subject(
     forward = target.forward if construct else target
     values = _example(source, forward, chosen[0], text=inputs, given_inputs=example_inputs)
     kinds = inspect.signature(forward).parameters
-    left = [key for key, value in values.items() if value is kinds[key].default and not _can_be_spelt(value)]
+    left = [key for key, value in values.items() if value is kinds[key].default and not can_be_spelt(value, source)]
     behind = [*values][[*values].index(left[0]) :] if left else []
     values = {key: value for key, value in values.items() if key not in left}
     named = [key for key in values if key in behind or kinds[key].kind is inspect.Parameter.KEYWORD_ONLY]
@@ -177,10 +177,13 @@ def find_subject(
         tensors[ours] = value
         return ours
 
-    nested = {key: taken_apart(key, value, source, put) for key, value in values.items() if holds_tensors(value)}
-    constants = {
-        key: value for key, value in values.items() if not isinstance(value, torch.Tensor) and key not in nested
+    others = {
+        key: taken_apart(key, value, source, put)
+        for key, value in values.items()
+        if not isinstance(value, torch.Tensor)
     }
+    nested = {key: value for key, value in others.items() if isinstance(value, NestedArgument)}
+    constants = {key: value for key, value in others.items() if key not in nested}
     weights = _weights(target, taken=set(tensors)) if construct else {}
     for theirs, (ours, value) in weights.items():
         tensors[ours] = value
@@ -204,17 +207,6 @@ def find_subject(
         construct=construct,
         single=single,
     )
-
-
-def _can_be_spelt(value: Any) -> bool:
-    """Say whether a task file can pass a value; a default that it cannot, such as a function, it leaves out."""
-    if isinstance(value, torch.Tensor) or holds_tensors(value):
-        return True
-    try:
-        constant_text("", value)
-    except TaskError:
-        return False
-    return True
 
 
 def _is_module(value: Any) -> bool:
