@@ -40,12 +40,15 @@ def find_bounds(subject: UserOperation, layout: Layout) -> dict[str, str | int]:
     if integers beside floating-point inputs are negative, which no task can say.
     """
     found: dict[str, str | int] = {}
+    offsets = find_offsets(subject, layout)
     beside_floats = any(each.is_floating_point() for each in subject.inputs.values())
     for name, tensor in subject.inputs.items():
         if tensor.is_floating_point() or tensor.dtype == torch.bool:
             continue
         low, high = int(tensor.min()), int(tensor.max())
-        if tensor.element_size() == 1:
+        if name in offsets:
+            found[name] = f"{offsets[name]} + 1"
+        elif tensor.element_size() == 1:
             if low >= 0 and 2 * (high + 1) <= torch.iinfo(tensor.dtype).max:
                 found[name] = high + 1
         elif low >= 0:
@@ -55,6 +58,23 @@ def find_bounds(subject: UserOperation, layout: Layout) -> dict[str, str | int]:
                 f"the integers in {name!r} go down to {low}; a task's integers beside floating-point inputs are at "
                 "least 0. Pass an example without negative ones, or add an offset in the function"
             )
+    return found
+
+
+def find_offsets(subject: UserOperation, layout: Layout) -> dict[str, str | int]:
+    """Return the extent that an input's values lead to, by name, where the example has rising ones from 0 up to one.
+
+    Such are the offsets of a CSR matrix, or of sequences of several lengths in one tensor: random numbers are none.
+    """
+    found: dict[str, str | int] = {}
+    for name, tensor in subject.inputs.items():
+        rising = tensor.dtype in (torch.int32, torch.int64) and tensor.ndim == 1 and tensor.numel() > 2
+        if not rising or tensor[0] or (tensor.diff() < 0).any():
+            continue
+        others = [extent for other, shape in layout.inputs.items() if other != name for extent in shape]
+        ends = [extent for extent in others if evaluate(extent, layout.example) == tensor[-1]]
+        if ends:
+            found[name] = ends[0]
     return found
 
 
@@ -75,8 +95,12 @@ def _extents(layout: Layout, dims: Mapping[str, int]) -> Iterator[tuple[str | in
 def _accepts(subject: UserOperation, layout: Layout, dims: Mapping[str, int], name: str, value: int) -> bool:
     """Say whether the reference runs on small inputs with this value throughout one of them."""
     inputs = subject.empty(shapes_at(layout, dims))
+    ends = {key: evaluate(extent, dims) for key, extent in find_offsets(subject, layout).items()}
     for key, tensor in inputs.items():
-        tensor.fill_(value if key == name else 1 if tensor.is_floating_point() else 0)
+        if key in ends and key != name:
+            tensor.copy_(torch.linspace(0, ends[key], tensor.numel()))
+        else:
+            tensor.fill_(value if key == name else 1 if tensor.is_floating_point() else 0)
     try:
         with torch.no_grad():
             subject.call(inputs)

@@ -15,12 +15,13 @@ import numpy as np
 from evokernel.errors import TaskError
 from evokernel.evaluate.bench.admission import admit
 from evokernel.evaluate.bench.admission_conversions import undefined_conversion
+from evokernel.evaluate.build.confined_generators import confine_generators
 from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
 from evokernel.evaluate.numerics.inputs import draw
 from evokernel.scaffold.config_schema import MODELINE, SCHEMA_FILE, schema_text
 from evokernel.scaffold.dimensions import Layout, derive_layout, layout_without, shapes_at
 from evokernel.scaffold.example_text import parse_inputs
-from evokernel.scaffold.index_bounds import find_bounds, tied_by_indices
+from evokernel.scaffold.index_bounds import find_bounds, find_offsets, tied_by_indices
 from evokernel.scaffold.operation_analysis import OperationAnalysis, analyse
 from evokernel.scaffold.parameter_gradients import useless_apart
 from evokernel.scaffold.project_precision import project_precision, tensor_dtypes
@@ -134,7 +135,7 @@ def init_project(
         return [*(dict(shapes) for shapes, _ in settings.called[1:]), *map(_shapes, texts)]
 
     layout, analysis = analyse(plain, layout, own=[*chain.from_iterable(map(own, devices))])
-    ranges = find_bounds(subject, layout)
+    ranges, offsets = find_bounds(subject, layout), find_offsets(subject, layout)
     stem = settings.stem or stem_of(subject)
     languages = ["cpp" if device == "cpu" else settings.gpu_language for device in devices]
     files = {language: out / f"{stem}{_ENDS[language]}" for language in languages}
@@ -159,6 +160,7 @@ def init_project(
         layout=layout,
         dtypes=tensor_dtypes(subject, layout, floats.signature),
         ranges=ranges,
+        offsets=offsets,
         workloads=plans,
         seeds={language: file.name for language, file in files.items()},
         flops=analysis.flops,
@@ -171,11 +173,11 @@ def init_project(
     out.mkdir(parents=True, exist_ok=True)
     with whole_or_nothing((task_file, *files.values(), config_file, schema_file)):
         task_file.write_text(text, encoding="utf-8")
-        task = load_task(str(task_file))
+        task = _loaded(task_file)
         draft = replace(draft, distributions=_restricted(task))
         if draft.distributions:
             task_file.write_text(task_text(draft, stem=stem, out=out), encoding="utf-8")
-            task = load_task(str(task_file))
+            task = _loaded(task_file)
         seeds = make_seeds(
             OperationTask(subject, task, task_file, layout.example),
             files,
@@ -193,7 +195,7 @@ def init_project(
             if not better:
                 draft, unfit = replace(draft, distributions=kept, left_out=fewer), ""
                 task_file.write_text(task_text(draft, stem=stem, out=out), encoding="utf-8")
-                task = load_task(str(task_file))
+                task = _loaded(task_file)
                 break
     return Project(
         files=(task_file, *files.values(), config_file, schema_file),
@@ -204,6 +206,10 @@ def init_project(
         admission=admission,
         unfit=unfit,
     )
+
+
+def _loaded(file: Path) -> Task:
+    return confine_generators(load_task(str(file)), str(file))
 
 
 def _devices(subject: UserOperation, settings: ProjectSettings) -> tuple[tuple[str, ...], str]:

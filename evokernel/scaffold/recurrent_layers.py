@@ -11,6 +11,8 @@ import torch
 from torch.nn.functional import linear
 from torch.overrides import TorchFunctionMode
 
+from evokernel.scaffold.function_rules import FUNCTION_RULES
+
 Recurrence = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, str], torch.Tensor]
 GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 """Number of products of a step, by the kind of layer, which is the name of torch's operation."""
@@ -149,13 +151,13 @@ CELLS: Mapping[str, Callable[..., Any]] = {"gru_cell": _gru_cell, "lstm_cell": _
 """One step of a layer, by the name of torch's operation, which asks a library on a GPU."""
 
 
-class WholeRecurrentLayers(TorchFunctionMode):  # type: ignore[misc]
-    """Takes recurrent layers as `recurrence`, so that the number of steps costs nothing where there is no data."""
+class WholeFunctions(TorchFunctionMode):  # type: ignore[misc]
+    """Takes functions by our rules, and recurrent layers as `recurrence`, whose number of steps costs nothing then."""
 
     def __init__(self) -> None:
         super().__init__()
         rules = recurrent_rules(recurrence)
-        self._rules = {getattr(torch, kind): rule for kind, rule in rules.items()}
+        self._rules = FUNCTION_RULES | {getattr(torch, kind): rule for kind, rule in rules.items()}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call the rule of an operation, or the operation."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from evokernel.errors import HarnessError, LanguageError
+from evokernel.errors import HarnessError, LanguageError, TaskError
 from evokernel.evaluate.numerics.arrays import is_float, torch_dtype
 from evokernel.evaluate.numerics.canary import draw_poison, poison_like
 from evokernel.evaluate.numerics.correctness import judge_output
@@ -123,7 +123,7 @@ def _plain(task: Task, traced: Traced | None, why: str, *, example: Mapping[str,
                 raise
             source = exact
             check_seed(task, source, tried)
-    except (HarnessError, LanguageError, NotGeneral) as error:
+    except (HarnessError, LanguageError, NotGeneral, TaskError) as error:
         return "", str(error)
     return source, ""
 

@@ -214,7 +214,7 @@ def _is_module(value: Any) -> bool:
 
 
 def _is_operation(value: Any) -> bool:
-    return _is_module(value) or inspect.isroutine(value) or isinstance(value, partial)
+    return _is_module(value) or inspect.isroutine(value) or isinstance(value, partial | torch.jit.ScriptFunction)
 
 
 def _operations(source: ModuleType) -> Iterator[tuple[str, Any]]:
@@ -222,7 +222,7 @@ def _operations(source: ModuleType) -> Iterator[tuple[str, Any]]:
     named = {key: value for key, value in vars(source).items() if not key.startswith("_") and key not in _HELPERS}
     own = {key: value for key, value in named.items() if getattr(value, "__module__", None) == source.__name__}
     found = {key: value for key, value in own.items() if _is_operation(value) and not isinstance(value, partial)}
-    found |= {key: value for key, value in named.items() if isinstance(value, torch.nn.Module)}
+    found |= {k: value for k, value in named.items() if isinstance(value, torch.nn.Module | torch.jit.ScriptFunction)}
     found = found or {key: value for key, value in named.items() if isinstance(value, partial)}
     yield from ((key, value) for key, value in named.items() if key in found)
     for kind in own.values() if not found else ():
@@ -232,11 +232,12 @@ def _operations(source: ModuleType) -> Iterator[tuple[str, Any]]:
                     yield f"{kind.__qualname__}.{key}", value.__func__
 
 
-_COMPILED = "_orig_mod", "_torchdynamo_orig_callable"  # of a module and of a function under `torch.compile`
+_COMPILED = "_orig_mod", "_torchdynamo_orig_callable", "_torchdynamo_inline"
+"""What a module and a function under `torch.compile`, and a function under `torch.jit.script`, have of the original."""
 
 
 def _as_written(name: str, value: Any) -> tuple[str, Any]:
-    """Return an operation with its name, without `torch.compile`, which shapes alone would crash."""
+    """Return an operation with its name, without a compiler of torch's, which shapes alone would crash."""
     for inner in _COMPILED:
         if (written := getattr(value, inner, None)) is not None:
             return f"{name}.{inner}", written

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from evokernel.errors import TaskError
+from evokernel.evaluate.build.confined_generators import confine_generators
 from evokernel.evaluate.numerics.arrays import is_float
 from evokernel.evaluate.numerics.canary import draw_poison, poison_like
 from evokernel.evaluate.numerics.correctness import judge_output
@@ -34,7 +35,7 @@ def main(task_spec: str, device_class: str, program: str, answer: str) -> None:
 
     After each size it writes what it found until then, and how many there were, as `sizes`.
     """
-    task = load_task(task_spec).on(device_class)
+    task = confine_generators(load_task(task_spec), task_spec).on(device_class)
     text = Path(program).read_text()
     if any(is_float(tensor.dtype) and DTYPES[tensor.dtype] < 4 for tensor in task.signature.tensors):
         task, text = task.with_floats("float32"), re.sub(r"\b(b?float16|float8\w+)\b", "float32", text)
