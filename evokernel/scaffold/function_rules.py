@@ -50,13 +50,14 @@ def _repeat_interleave(x: torch.Tensor, repeats: Any, dim: int | None = None, *,
 
 
 def _take_along_dim(x: torch.Tensor, indices: torch.Tensor, dim: int | None = None) -> torch.Tensor:
+    """Look places up, which begin again behind the end."""
     if dim is None:
-        return x.reshape(-1).gather(0, indices.reshape(-1))
+        return x.reshape(-1).gather(0, indices.reshape(-1) % x.numel())
     pairs = list(zip(x.shape, indices.shape, strict=True))
     wide = [other if one == 1 else one for one, other in pairs]
     dim = dim % x.ndim
     x, indices = (each.expand([*wide[:dim], each.shape[dim], *wide[dim + 1 :]]) for each in (x, indices))
-    return x.gather(dim, indices)
+    return x.gather(dim, indices % x.shape[dim])
 
 
 def _cov(x: torch.Tensor, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:

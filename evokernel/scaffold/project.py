@@ -27,7 +27,7 @@ from evokernel.scaffold.parameter_gradients import useless_apart
 from evokernel.scaffold.project_precision import project_precision, tensor_dtypes
 from evokernel.scaffold.seed import OperationTask, Seed, make_seeds
 from evokernel.scaffold.task_text import TaskDraft, task_text, template
-from evokernel.scaffold.trial import changes_apart, gpu_complaint, state_apart
+from evokernel.scaffold.trial import changes_apart, gpu_complaint, operations_of, state_apart
 from evokernel.scaffold.user_operation import UserOperation, find_subject
 from evokernel.scaffold.workloads import LIMITS, WorkloadCosts, WorkloadDraft, dims_of, plan_workloads
 from evokernel.source.expressions import evaluate
@@ -40,6 +40,9 @@ _TRIED_WITHOUT_GPU_BYTES = 1 << 19
 
 _TRIED_WITHOUT_GPU_FLOPS = 50_000_000
 """Operations of such a workload: it is computed a hundred times, in fp64 too."""
+
+_MOST_COMPILED = 600
+"""Operations of torch in all steps that a reference takes in Python which a compiler is asked to write down."""
 
 _LARGER = 16
 """Times as large a workload is tried where a task is refused on that one."""
@@ -179,7 +182,7 @@ def init_project(
             task_file.write_text(task_text(draft, stem=stem, out=out), encoding="utf-8")
             task = _loaded(task_file)
         seeds = make_seeds(
-            OperationTask(subject, task, task_file, layout.example),
+            OperationTask(subject, task, task_file, layout.example, _too_long(subject, layout)),
             files,
             traced=analysis.traced,
             why=analysis.why,
@@ -206,6 +209,14 @@ def init_project(
         admission=admission,
         unfit=unfit,
     )
+
+
+def _too_long(subject: UserOperation, layout: Layout) -> str:
+    """Return what is said of an operation with too many steps in Python for a compiler; nothing for others."""
+    count = operations_of(subject, {name: tuple(each.shape) for name, each in subject.inputs.items()})
+    if not layout.stepped or count <= _MOST_COMPILED:
+        return ""
+    return f"its steps in Python are {count} operations, and a compiler would write as many kernels; a loop does better"
 
 
 def _loaded(file: Path) -> Task:

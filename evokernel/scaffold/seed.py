@@ -69,6 +69,8 @@ class OperationTask:
     """The task file."""
     example: Mapping[str, int]
     """Dimensions of the example."""
+    too_long: str = ""
+    """Reason why a compiler would write too many kernels for a GPU; empty where it is asked for them."""
 
 
 def make_seeds(
@@ -92,7 +94,8 @@ def make_seeds(
             remark = _of_ties(task, source) if source else ""
         else:
             entry = f"def run({', '.join(argument.name for argument in origin.task.signature.arguments)})"
-            source, reason = (kernel(origin.task, origin.file), "") if kernel else _triton(origin.file)
+            source, reason = (kernel(origin.task, origin.file), "") if kernel else ("", origin.too_long)
+            source, reason = (source, reason) if source or reason else _triton(origin.file)
             remark = _uncompared(source)
         file.write_text(source or _stub(origin, file, entry=entry, language=language), encoding="utf-8")
         made.append(Seed(language, file, entry, reason, remark=remark))

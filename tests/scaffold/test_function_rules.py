@@ -26,7 +26,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
     "cov with weights": (torch.cov, (X[0],), {"fweights": N}),
     "corrcoef": (torch.corrcoef, (X[0],), {}),
     "corrcoef of a row": (torch.corrcoef, (X[0, 0],), {}),
-    "take_along_dim": (torch.take_along_dim, (X, N.view(1, 1, 5)), {"dim": 1}),
+    "take_along_dim": (torch.take_along_dim, (X, 5 * N.view(1, 1, 5) - 6), {"dim": 1}),
     "take_along_dim of all": (torch.take_along_dim, (X, N), {}),
     "repeat_interleave": (torch.repeat_interleave, (X, N[:4]), {"dim": 0, "output_size": 8}),
     "repeat_interleave of all": (torch.Tensor.repeat_interleave, (X[0, 0], N), {"output_size": 9}),
