@@ -128,6 +128,19 @@ def with_equal_sizes_as_one(subject: UserOperation, layout: Layout) -> Layout:
     return layout
 
 
+def with_one_size_fixed(subject: UserOperation, layout: Layout) -> Iterator[Layout]:
+    """Yield the layout once without each dimension, whose axes stay as in the example.
+
+    Raises `TaskError` as `derive_layout`.
+    """
+    example = {name: tuple(tensor.shape) for name, tensor in subject.inputs.items()}
+    result = outputs_of(subject, example)
+    for each in layout.dimensions[:_MOST_REMOVED]:
+        with suppress(NotGeneral):
+            rest = tuple(other for other in layout.dimensions if other is not each)
+            yield replace(_layout(subject, example, rest, result), stepped=layout.stepped)
+
+
 def in_steps_of_two(subject: UserOperation, layout: Layout) -> Iterator[Layout]:
     """Yield the layout once for each dimension that is even in the example, with twice its unit.
 

@@ -104,6 +104,16 @@ def test_steps_of_other_kinds_keep_a_size_too(tmp_path: Path, body: str) -> None
     assert layout.stepped == (("x", 0),)
 
 
+def test_a_table_that_computed_indices_fit_keeps_its_size(tmp_path: Path) -> None:
+    path = tmp_path / "ops.py"
+    path.write_text(
+        "import torch\ndef biased(x, table): return x + table[torch.arange(x.shape[-1]).clamp(max=8)]\n",
+        encoding="utf-8",
+    )
+    subject = find_subject(path, inputs="x: 32x64, table: 9")
+    assert tied_by_indices(subject, derive_layout(subject)).inputs == {"x": ("M", "N"), "table": (9,)}
+
+
 def test_sizes_that_computed_indices_tie(tmp_path: Path) -> None:
     path = tmp_path / "ops.py"
     path.write_text(
