@@ -1,5 +1,6 @@
 """Small operations of many kinds, each with the shapes of its arguments."""
 
+import math
 from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any
@@ -287,6 +288,10 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
             torch.rnn_relu(x, h, [a, b], False, 1, 0.0, False, False, False)[1],
         ),
         {"x": ("S", "B", "K"), "h": (1, "B", "D"), "a": ("D", "K"), "b": ("D", "D")},
+    ),
+    "numbers_times_sizes": (
+        lambda x: x * math.pi / x.shape[1] + (x * (2 / x.shape[0]) ** 0.5).cos(),
+        MN,
     ),
     "functions_by_rules": (
         lambda x, y: (
