@@ -27,7 +27,7 @@ from evokernel.scaffold.parameter_gradients import useless_apart
 from evokernel.scaffold.project_precision import project_precision, tensor_dtypes
 from evokernel.scaffold.seed import OperationTask, Seed, make_seeds
 from evokernel.scaffold.task_text import TaskDraft, task_text, template
-from evokernel.scaffold.trial import changes_apart, gpu_complaint, operations_of, state_apart
+from evokernel.scaffold.trial import changes_apart, gpu_complaint, operations_of, sorted_inputs, state_apart
 from evokernel.scaffold.user_operation import UserOperation, find_subject
 from evokernel.scaffold.workloads import LIMITS, WorkloadCosts, WorkloadDraft, dims_of, plan_workloads
 from evokernel.source.expressions import evaluate
@@ -164,6 +164,7 @@ def init_project(
         dtypes=tensor_dtypes(subject, layout, floats.signature),
         ranges=ranges,
         offsets=offsets,
+        sorted=sorted_inputs(subject),
         workloads=plans,
         seeds={language: file.name for language, file in files.items()},
         flops=analysis.flops,

@@ -32,6 +32,8 @@ class TaskDraft:
     """Size or number that the integers of an input stay below, by name."""
     offsets: Mapping[str, str | int]
     """Size that the offsets in an input lead to, by name."""
+    sorted: tuple[str, ...]
+    """Inputs of floating-point numbers that the operation takes for sorted."""
     workloads: Mapping[str, WorkloadDraft]
     """By device class."""
     seeds: Mapping[str, str]
@@ -96,8 +98,8 @@ def task_text(draft: TaskDraft, *, stem: str, out: Path) -> str:
             f"            {_tensor_text(draft, name, shape, output=True)},\n"
             for name, shape in list(zip(outputs, layout.outputs, strict=True))[len(subject.in_place) :]
         ),
-        generators="".join(_generator_text(draft, name) for name in draft.offsets),
-        numpy="import numpy as np\n" * bool(draft.offsets),
+        generators="".join(_generator_text(draft, name) for name in (*draft.offsets, *draft.sorted)),
+        numpy="import numpy as np\n" * bool(draft.offsets or draft.sorted),
         size_arguments=", ".join(f"{name}: int" for name in names),
         size_comma=", " if names else "",
         size_more=', distribution: str = "normal"' * draft.unusual,
@@ -209,7 +211,8 @@ def _tensor_text(draft: TaskDraft, name: str, shape: tuple[str | int, ...], *, o
     dtype, below = draft.dtypes[name], None if output else draft.ranges.get(name)
     parts = [f'"{name}"', _tuple_text(shape), *([f'"{dtype}"'] if dtype != "float32" else [])]
     parts += [f"below={_extent_text(below)}"] if below is not None else []
-    parts += [f"generator={name}_offsets"] if name in draft.offsets and not output else []
+    made = {**dict.fromkeys(draft.offsets, "offsets"), **dict.fromkeys(draft.sorted, "sorted")}
+    parts += [f"generator={name}_{made[name]}"] if name in made and not output else []
     parts += (
         [f"strides={_tuple_text(draft.layout.strides[name])}"] if name in draft.layout.strides and not output else []
     )
@@ -219,9 +222,16 @@ def _tensor_text(draft: TaskDraft, name: str, shape: tuple[str | int, ...], *, o
 
 
 def _generator_text(draft: TaskDraft, name: str) -> str:
-    """Return the function that makes offsets."""
-    (count,), total = draft.layout.inputs[name], draft.offsets[name]
-    count, end = (re.sub(r"[A-Z]\w*", r'sizes["\g<0>"]', str(each)) for each in (count, total))
+    """Return the function that makes offsets, or sorted numbers."""
+
+    def spelt(extent: str | int) -> str:
+        return re.sub(r"[A-Z]\w*", r'sizes["\g<0>"]', str(extent))
+
+    shape = [spelt(extent) for extent in draft.layout.inputs[name]]
+    if name in draft.sorted:
+        return template("sorted.py.txt", name=name, shape=", ".join(shape))
+    (count,), total = shape, draft.offsets[name]
+    end = spelt(total)
     return template("offsets.py.txt", name=name, total=str(total), count=count, end=end, dtype=draft.dtypes[name])
 
 

@@ -250,6 +250,28 @@ class _Counter(TorchDispatchMode):  # type: ignore[misc]
         return func(*args, **(kwargs or {}))
 
 
+class _Edges(TorchDispatchMode):  # type: ignore[misc]
+    """Notes the memory of tensors in which an operation searches as in sorted ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[int] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if (place := {"aten.searchsorted.Tensor": 0, "aten.bucketize.Tensor": 1}.get(str(func))) is not None:
+            self.found.append(args[place].untyped_storage()._cdata)
+        return func(*args, **(kwargs or {}))
+
+
+def sorted_inputs(subject: UserOperation) -> tuple[str, ...]:
+    """Return the floating-point inputs that an operation takes for sorted along their last axis."""
+    with without_data(), _Edges() as edges:
+        inputs = subject.empty({name: tuple(each.shape) for name, each in subject.inputs.items()})
+        subject.call(inputs)
+        found = {name: each.untyped_storage()._cdata for name, each in inputs.items() if each.is_floating_point()}
+    return tuple(name for name, place in found.items() if place in edges.found)
+
+
 def operations_of(subject: UserOperation, shapes: Mapping[str, tuple[int, ...]]) -> int:
     """Return how many operations of torch a reference calls on inputs of these shapes that it accepts."""
     counter = _Counter()

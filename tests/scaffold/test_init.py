@@ -285,6 +285,7 @@ def test_nothing_half_written_is_left(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["old.cpp"]
 
 
+EDGES = "import torch\ndef bins(x, edges): return torch.bucketize(x, edges), torch.searchsorted(edges, x, right=True)\n"
 CSR = """
 import torch
 
@@ -306,3 +307,11 @@ def test_offsets_get_a_generator(tmp_path: Path) -> None:
     assert crow.generator is not None
     assert crow.below == f"{project.task.signature.inputs[2].shape[0]} + 1"
     assert col.generator is None
+
+
+def test_what_is_searched_is_sorted(tmp_path: Path) -> None:
+    (folder := tmp_path / "own").mkdir()
+    (path := folder / "ops.py").write_text(EDGES, encoding="utf-8")
+    project = init_project(path, inputs="x: 16x24, edges: 12", out=folder / "out", settings=ON_CPU)
+    assert kernel(project)
+    assert [tensor.generator is not None for tensor in project.task.signature.inputs] == [False, True]
