@@ -117,7 +117,7 @@ def test_an_honest_kernel_may_decide_otherwise_at_an_edge(reference, kernel, sha
 
 
 def test_a_case_counts_the_answers_that_it_makes_when_it_is_asked_for_edges():
-    task = task_of(quantised, ("R", "K"))
+    task = task_of(quantised, ("R", "C"))
     inputs = draw(task, ROWS, "normal", np.random.default_rng(0))
     case = HiddenCase(inputs, expect(task, ROWS, inputs, distribution="normal"))
     before = case.bytes
