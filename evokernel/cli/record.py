@@ -26,7 +26,6 @@ def command(store: Path | None, file: str) -> None:
         titles = {seq: insight.title for seq in told if (insight := opened.insight(seq)) is not None}
         count = write_recording(path, opened.calls.all(), titles=titles)
         if not count:
-            path.unlink()  # made just now
             raise StoreError(f"{opened.database.path} holds no replies of models, so there is nothing to record")
     click.echo(f"{count} replies recorded in {file}; to replay them, in a config:")
     click.echo(f"models: [{{name: recorded, replay: {file}}}]")

@@ -145,7 +145,8 @@ def _champions(front: WorkloadFront) -> str:
     lines = [f"{name} on {', '.join(where)}" for name, where in led.items()]
     size = len(front.candidates)
     more = (
-        f": {size} kernels on the Pareto front, hypervolume {front.hypervolume:.0%} of the champions'"
+        f": {size} kernels on the Pareto front, none the fastest on all workloads; its hypervolume is "
+        f"{front.hypervolume:.0%} of what one such kernel would have"
         if size > 1
         else ""
     )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from evokernel.config.run import DESCRIPTORS
 from evokernel.errors import RunMismatch
 
 # A replay of the store must give the state the live run had: only what steers future choices may change.
@@ -41,7 +42,12 @@ def edits_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[
         (key, old.get(key), new.get(key)) for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)
     ]
     islands = [str(name) for flat in (old, new) for name in flat.get("islands", ())]
-    refused = [f"{key}: {before!r} -> {after!r}" for key, before, after in changed if not may_change(key, islands)]
+    mended = _misspelt(old)
+    refused = [
+        f"{key}: {before!r} -> {after!r}"
+        for key, before, after in changed
+        if not may_change(key, islands) and not key.startswith(mended)
+    ]
     if refused:
         raise RunMismatch(
             "the config differs from the one this store was made with in settings that cannot change within a run:\n  "
@@ -50,6 +56,13 @@ def edits_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[
             "kept) or in another store (--store; in Python store=), or `evokernel fork` a candidate into a new store"
         )
     return changed
+
+
+def _misspelt(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return where islands have an axis of niches that nothing measures, which earlier releases took."""
+    measured = frozenset().union(*DESCRIPTORS.values())
+    places = (key.rpartition(".") for key in settings if ".niches.axes." in key)
+    return tuple(f"{where}." for where, _, axis in places if axis not in measured)
 
 
 def may_change(key: str, islands: Sequence[str]) -> bool:

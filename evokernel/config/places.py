@@ -75,7 +75,8 @@ def syntax_problem(path: Path, error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
     said = " ".join(filter(None, (getattr(error, "context", None), getattr(error, "problem", None))))
-    return f"{place}: not valid YAML: {said or error}"
+    hint = "; YAML is indented by blanks, never by tabs" if "'\\t'" in said else ""
+    return f"{place}: not valid YAML: {said or error}{hint}"
 
 
 def nearest(name: str, known: Sequence[str]) -> str:

@@ -100,7 +100,7 @@ class ReplyRecording:
 def write_recording(path: Path, calls: Iterable[StoredCall], *, titles: Mapping[int, str] | None = None) -> int:
     """Write every call that was answered, one JSON line each, and return how many. Of several in one place the newest.
 
-    `titles` are those of the run's insights by seq; another run has other seqs.
+    `titles` are those of the run's insights by seq; another run has other seqs. Without replies nothing is written.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -110,6 +110,8 @@ def write_recording(path: Path, calls: Iterable[StoredCall], *, titles: Mapping[
         if stored.result is not None and stored.result.status in _ANSWERED:
             reply = _recorded(stored.call, stored.result, titles or {})
             replies[reply.place] = reply
+    if not replies:
+        return 0
     head: Mapping[str, Any] = {"format": FORMAT, "version": VERSION}
     bodies = [asdict(replies[place]) for place in sorted(replies)]
     lines = [json.dumps(each, ensure_ascii=False) for each in (head, *bodies)]

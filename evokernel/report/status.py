@@ -5,7 +5,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 
@@ -76,9 +76,9 @@ class RunState(StrEnum):
     """The last session neither ended nor writes heartbeats."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RunStatus:
-    """A run at a glance."""
+    """A run at a glance; its repr is one line, since all fields fill pages."""
 
     run: RunFacts
     state: RunState
@@ -123,6 +123,13 @@ class RunStatus:
     """By island, as a session last measured it."""
     hosts: tuple[HostActivity, ...] = ()
     """Those of a cluster, as the last session saw them; empty where it had none."""
+
+    def __repr__(self) -> str:
+        best = f"best {self.best.speedup.value:.2f}x" if self.best else "no right kernel yet"
+        return (
+            f"RunStatus({self.run.title}: {self.state.value}, {self.results} judged, {self.correct} right, {best}; "
+            f"fields: {', '.join(each.name for each in fields(self))})"
+        )
 
     @property
     def priced(self) -> bool:

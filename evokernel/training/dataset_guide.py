@@ -18,8 +18,8 @@ Row = Mapping[str, Any]
 ABOUT = {
     "kernels": "Every judged kernel, wrong ones too: source, verdict, feedback, speed-up with its 95 % interval, "
     "parent, diff to the parent.",
-    "sft": "Right kernels as answers: to the task (`form` reference), to their slower parent (edit), to their parent "
-    "and a plan (plan).",
+    "sft": "Right kernels as answers: to the task (`form` reference), where fast; to their slower parent (edit); to "
+    "their parent and a plan (plan).",
     "preference": "Two kernels of one parent, on one task and device: `chosen` is right and faster beyond doubt than "
     "`rejected`, or `rejected` is wrong.",
     "fixes": "A wrong kernel with what the judge said of it, and the right one that was made of it.",

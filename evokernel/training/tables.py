@@ -20,6 +20,8 @@ TABLES = ("kernels", "sft", "preference", "fixes", "trajectories")
 _UNBUILT = (Status.STATIC_REJECT, Status.COMPILE_ERROR, Status.COMPILE_TIMEOUT, Status.LOAD_ERROR)
 _REFUSED = (Status.STATIC_REJECT, Status.CHEAT_SUSPECT, Status.IMPOSSIBLE_SPEED)
 _BUILT_REWARD = 0.25
+_FAST_SHARE = 0.5
+"""Least share of the speed of the run's fastest right kernel that an answer to `Write a fast kernel` has."""
 Row = dict[str, Any]
 Messages = tuple[Message, ...]
 PromptWriter = Callable[[Store, Sequence[Proposal]], Mapping[int, Messages]]
@@ -263,13 +265,15 @@ def _why(each: JudgedKernel) -> str:
 def _sft(
     kernels: Sequence[JudgedKernel], prompts: _Prompts, choice: TableChoice, asked: Mapping[int, Messages]
 ) -> Iterator[Row]:
-    """Yield right kernels as answers: to the task; to their parent, where faster; and to their plan.
+    """Yield right kernels as answers: to the task, where fast; to their parent, where faster; and to their plan.
 
     `asked` holds prompts of operators by step.
     """
+    fastest = max((_searched_value(each) for each in kernels if each.searched), default=0.0)
     for each in filter(choice.takes, kernels):
         answer, facts = {"completion": each}, _answer_facts(each)
-        yield prompts.row("reference", "Write a fast kernel. Reply with the whole source.", answer, facts)
+        if each.searched and _searched_value(each) >= _FAST_SHARE * fastest:
+            yield prompts.row("reference", "Write a fast kernel. Reply with the whole source.", answer, facts)
         if each.parent is not None and each.beats_parent:
             request = asked.get(each.judged.result.proposal.step) or prompts.improve(each.parent)
             yield prompts.row("edit", request, answer, facts)

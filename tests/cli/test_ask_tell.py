@@ -301,9 +301,9 @@ def test_the_limits_of_a_gpu_come_from_what_was_measured_on_it() -> None:
 
 
 def test_replies_are_recorded_into_a_new_file_only(store: Path, call: Call, project: Path) -> None:
-    empty = call("record", str(store), "replies.jsonl")
+    empty = call("record", str(store), "new/replies.jsonl")
     assert (empty.exit_code, "holds no replies" in empty.stderr) == (2, True)
-    assert not (project / "replies.jsonl").exists()
+    assert not (project / "new").exists()
     call("ask", str(store), "-n", "1", "--out", "r1")
     (page,) = (project / "r1").glob("001-*.md")
     page.with_suffix(".reply.md").write_text("no idea")

@@ -84,6 +84,16 @@ def test_wrong_kernel(project: Path, call: Call) -> None:
         assert expected in " ".join(result.output.split())  # a long folder's name wraps lines
 
 
+def test_a_kernel_of_another_task_is_told_what_this_one_calls(project: Path, call: Call) -> None:
+    task, kernel = place_task(project)
+    kernel.write_text('extern "C" void run(const float* mine, float* y) { for (long i = 0;; i++) y[i] = mine[i]; }')
+    result = call("evaluate", kernel, "--task", task)
+    said = " ".join(result.output.split())
+    assert result.exit_code == 1, result.output
+    assert "its run(const float* mine, float* y) does not take the arguments of this task" in said
+    assert "Is it a kernel of another task?" in said
+
+
 def test_what_cannot_be_judged(project: Path, call: Call) -> None:
     task, kernel = place_task(project)
     odd = kernel.rename(kernel.with_suffix(".f90"))

@@ -113,5 +113,16 @@ def test_one_of_the_others_is_enough_to_be_refused_by_name(changes: list[Change]
     )
 
 
+def test_an_axis_that_nothing_measures_may_be_put_right() -> None:
+    axes = "islands.one.niches.axes."
+    old = edited() | {f"{axes}registres": [1.0]}
+    assert edits_between(old, edited() | {f"{axes}spills": [1.0]}) == [
+        (f"{axes}registres", [1.0], None),
+        (f"{axes}spills", [1.0, 16.0], [1.0]),
+    ]
+    with pytest.raises(RunMismatch):
+        edits_between(old, edited() | {"islands.two.b.niches.axes.spills": [1.0]})
+
+
 def test_every_setting_was_thought_of() -> None:
     assert {str(path[0]) for path, _ in FREE + FIXED} | {"device", "language"} == set(RunConfig.model_fields)

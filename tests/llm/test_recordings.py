@@ -124,7 +124,7 @@ def test_a_line_with_the_least_is_enough_and_a_missing_file_is_said(tmp_path: Pa
     with pytest.raises(ConfigError, match="cannot read the recording"):
         ReplyRecording.load(tmp_path / "missing.jsonl")
     with pytest.raises(ConfigError, match="cannot write the recording"):
-        write_recording(path / "is_no_folder.jsonl", [])
+        write_recording(path / "is_no_folder.jsonl", campaign(request(1)))
 
 
 def test_the_hash_of_a_prompt_hangs_on_every_word_and_role(tmp_path: Path) -> None:

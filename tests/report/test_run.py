@@ -52,6 +52,8 @@ def test_best_and_candidates(run: Run, ids: dict[str, str]) -> None:
     assert run.portrait().gain == pytest.approx(6.0)
     assert [chapter.candidate for chapter in run.story()] == [ids["seed"], ids["tiled"], ids["best"]]
     assert run.status().correct == 3
+    assert repr(run.status()).startswith("RunStatus(gemm: ")
+    assert len(repr(run.status())) < 400
     assert run.facts.task == "gemm"
     assert "gemm in cpp" in repr(run)
 

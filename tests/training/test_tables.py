@@ -137,6 +137,16 @@ def test_a_run_by_rules_teaches_too(tmp_path: Path) -> None:
     assert not list((tmp_path / "data").glob("*.jsonl"))
 
 
+def test_no_kernel_that_is_slow_beside_the_best_answers_the_call_for_a_fast_one(
+    store: Store, ids: dict[str, str], tmp_path: Path
+) -> None:
+    tables = write(tmp_path / "data", store)
+    speeds = {row["candidate"]: row["speedup"] for row in tables["kernels"] if row["speedup"]}
+    answers = {row["candidate"] for row in tables["sft"] if row["form"] == "reference"}
+    assert ids["seed"] in speeds.keys() - answers
+    assert answers == {name for name, speedup in speeds.items() if speedup >= max(speeds.values()) / 2}
+
+
 def test_a_changed_row_is_found(store: Store, tmp_path: Path) -> None:
     write(tmp_path / "data", store)
     for name in ("kernels", "sft", "preference", "fixes", "trajectories"):

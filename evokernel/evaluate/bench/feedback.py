@@ -4,12 +4,16 @@ from evokernel.errors import HarnessError, KernelFault, KilledFromOutside, Worke
 from evokernel.evaluate.bench.workload import BoundWorkload
 from evokernel.evaluate.wire import PhaseVerdict
 from evokernel.evaluate.worker_mode.cpu_pool import LoadFailed
+from evokernel.languages.cpp.guide import C_TYPES, entry_signature
+from evokernel.languages.cpp.static_check import entry_parameters
 from evokernel.records.evaluation import Stage, Status
+from evokernel.task import Scalar, Signature, Tensor
 
 NEUTRAL = "outputs must be computed from the given inputs in each call"
 """The whole feedback on a suspected cheat; it hides how the cheat was found."""
 _NO_MEMORY = ("bad_alloc", "MemoryError")
 """Words of a process without memory: from a candidate's C++, and from the loop around it for its buffers."""
+_FLOATING = {"float", "double", "_Float16"}
 _USUAL = ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL", "SIGSYS")
 
 
@@ -40,6 +44,28 @@ def failure(error: WorkerError, stage: Stage, where: str, *, hidden: bool = Fals
     if "SIGSYS" in text:
         hint = " (it made a system call that kernels may not make)"
     return PhaseVerdict(Status.WORKER_DIED, stage, f"{where}: {text}{hint}")
+
+
+def other_arguments(source: str, signature: Signature) -> str:
+    """Return what to say of a C++ kernel that takes other arguments than the task's, or an empty text.
+
+    Compared are their number, which are pointers, and which are floating: other types have many names. Nothing is
+    refused for it: a call that does not fit fails by itself, in any way.
+    """
+    found, expected = entry_parameters(source), signature.arguments
+    if found is None or (len(found) == len(expected) and all(map(_fits, found, expected))):
+        return ""
+    return (
+        f"its run({', '.join(found)}) does not take the arguments of this task, which calls\n"
+        f"{entry_signature(signature)}\nIs it a kernel of another task?"
+    )
+
+
+def _fits(parameter: str, argument: Tensor | Scalar) -> bool:
+    """Say whether a C++ parameter can take an argument; one whose type has a name of its own may."""
+    named = set(C_TYPES.values()).intersection(parameter.replace("*", " ").split())
+    floating = not named or named & _FLOATING == _FLOATING & {C_TYPES.get(argument.dtype)}
+    return floating and ("*" in parameter or "[" in parameter) == isinstance(argument, Tensor)
 
 
 def _allowed_on_hidden_shape(error: WorkerError) -> str:

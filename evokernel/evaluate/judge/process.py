@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from evokernel.errors import HarnessError, WorkerError
 from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.candidate_session import CandidateSession
-from evokernel.evaluate.bench.feedback import failure
+from evokernel.evaluate.bench.feedback import failure, other_arguments
 from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import WorkloadPurpose
 from evokernel.evaluate.judge.checks import check, check_added
@@ -109,9 +109,11 @@ class JudgeServer:
             return outcome
         outcome = check(self._session, blobs[1] if len(blobs) > 1 else None, thoroughly=message["sanitize"])
         outcome = replace(outcome, metrics={**outcome.metrics, **opened})
-        if outcome.status is not None:
-            self.close()
-        return outcome
+        if outcome.status is None:
+            return outcome
+        self.close()
+        hint = other_arguments(message["source"], self._bench.task.signature)
+        return replace(outcome, feedback=f"{outcome.feedback}\n{hint}".rstrip("\n"))
 
     def _time(self, message: Mapping[str, Any]) -> PhaseVerdict:
         if self._session is None:

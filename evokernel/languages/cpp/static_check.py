@@ -32,6 +32,24 @@ def static_check(source: str) -> str | None:
     return check_text(source) or _check_tokens(tokens(source))
 
 
+def entry_parameters(source: str) -> tuple[str, ...] | None:
+    """Return the parameters of `run` as they are written, in order; None where it cannot be told."""
+    found = tokens(source)
+    place = next((i for i in range(1, len(found)) if found[i - 1 : i + 2] == ("void", "run", "(")), None)
+    if place is None:
+        return None
+    parameters, depth = [""], 0
+    for token in found[place + 2 :]:
+        if token == ")" and not depth:
+            return tuple(parameter.strip() for parameter in parameters if parameter)
+        depth += (token in "([{<") - (token in ")]}>")
+        if token == "," and not depth:
+            parameters.append("")
+        else:
+            parameters[-1] += token if token in ("*", "&") else f" {token}"
+    return None
+
+
 def _check_tokens(found: tuple[str, ...]) -> str | None:
     for directive in _directives(found):
         problem = _check_directive(directive)
