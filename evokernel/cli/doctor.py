@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evokernel.cli.display.text import BAD, DIM, GOOD, WARN, clean, stdout
-from evokernel.cli.locate import PATH, RUNS
+from evokernel.cli.locate import PATH, RUNS, api_base_option
 from evokernel.config.models import ModelConfig
 
 
@@ -20,7 +20,7 @@ from evokernel.config.models import ModelConfig
 @click.option(
     "--model", "models", multiple=True, metavar="MODEL", help="Ask only this model one word; may be repeated."
 )
-@click.option("--api-base", metavar="URL", help="The address of an endpoint of your own for --model.")
+@api_base_option
 @click.option(
     "--ray", is_flag=False, flag_value="auto", metavar="[ADDRESS]", help="Look only at the nodes of this Ray cluster."
 )

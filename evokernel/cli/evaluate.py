@@ -23,7 +23,7 @@ from evokernel.cli.display.text import (
     styled_speedup,
 )
 from evokernel.cli.display.word_table import WordTable
-from evokernel.cli.locate import EXISTING_FILE, cuda_include_option, json_option
+from evokernel.cli.locate import EXISTING_FILE, cuda_include_option, json_option, task_option
 from evokernel.records.evaluation import Evaluation, Fidelity
 from evokernel.records.evaluation_document import stages_of
 from evokernel.records.timing import combined_speedup
@@ -44,7 +44,7 @@ _STYLES = {"passed": GOOD, "failed": BAD, "skipped": DIM, "not reached": DIM}
     "could not be judged, said on stderr."
 )
 @click.argument("file", type=EXISTING_FILE, metavar="FILE")
-@click.option("--task", "task_spec", required=True, metavar="T", help="A built-in task or the path of a task file.")
+@task_option
 @click.option("--final", is_flag=True, help="Also measure it anew, in fresh processes, on the held-out workloads.")
 @click.option(
     "--expert",

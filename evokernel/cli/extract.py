@@ -6,8 +6,9 @@ import click
 from rich.text import Text
 
 from evokernel.cli.display.tables import put, sheet
-from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, stdout
-from evokernel.cli.locate import EXISTING_FILE, FOLDER, cuda_include_option
+from evokernel.cli.display.text import DIM, GOOD, WARN, clean, stdout
+from evokernel.cli.init import admission_text, project_heading
+from evokernel.cli.locate import EXISTING_FILE, cuda_include_option, force_option, out_option, shapes_option
 
 UNFIT_EXIT = 1
 
@@ -35,12 +36,7 @@ UNFIT_EXIT = 1
     help="With FILE.cu: the function that launches it by evokernel.cuda; `launch` if not named.",
 )
 @cuda_include_option
-@click.option(
-    "--shapes",
-    multiple=True,
-    metavar="TEXT",
-    help='Further sizes that matter to you, for example "x: 4096x8192, w: 8192"; may be given several times.',
-)
+@shapes_option
 @click.option(
     "--config",
     type=click.IntRange(min=0),
@@ -49,8 +45,8 @@ UNFIT_EXIT = 1
     metavar="N",
     help="Which of the configurations of triton.autotune seed and expert begin with, counted from 0.",
 )
-@click.option("--out", type=FOLDER, help="Folder to write to; that of FILE if left out.")
-@click.option("--force", is_flag=True, help="Replace files that are there.")
+@out_option
+@force_option
 def command(  # noqa: PLR0913 - one for each option
     place: str,
     script: Path | None,
@@ -106,7 +102,6 @@ def command(  # noqa: PLR0913 - one for each option
             place, script=script, reference=reference, out=out, force=force, shapes=shapes, config=config
         )
     (seed,) = project.seeds
-    written = ", ".join(str(path) for path in project.files)
     workloads = project.task.workloads["cuda"]
     facts = {
         "computes": project.task.description,
@@ -118,12 +113,10 @@ def command(  # noqa: PLR0913 - one for each option
     told = (f"built for sm_90. {seed.remark}", WARN) if seed.remark else (right, GOOD)
     put(
         stdout(),
-        Text.assemble(("task ", STRONG), (project.task.name, STRONG), (f"  wrote {clean(written)}", DIM)),
+        project_heading(project),
         sheet(facts),
         Text.assemble((f"{seed.file.name}  {clean(told[0])}", told[1])),
-        Text(f"this task cannot judge kernels yet: {clean(project.unfit)}", style=BAD)
-        if project.unfit
-        else Text(f"task     fit to judge kernels: {project.admission}", style=GOOD),
+        admission_text(project),
         Text(f"look through the task file, then:  evokernel evolve {project.files[2]}", style=DIM),
     )
     click.get_current_context().exit(UNFIT_EXIT if project.unfit else 0)

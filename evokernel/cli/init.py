@@ -10,7 +10,7 @@ from rich.text import Text
 from evokernel.cli.display.tables import put, sheet
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, stdout
 from evokernel.cli.display.word_table import WordTable
-from evokernel.cli.locate import EXISTING_FILE, FOLDER, PATH
+from evokernel.cli.locate import EXISTING_FILE, PATH, force_option, out_option, shapes_option
 
 if TYPE_CHECKING:
     from evokernel.scaffold.gradients.saved_values import SaveChoice
@@ -27,12 +27,7 @@ if TYPE_CHECKING:
     metavar="TEXT",
     help='Example inputs: "x: bf16[8192x4096], i: int64[8192] < 4096, m: bool[64], eps: 1e-6". Default: get_inputs().',
 )
-@click.option(
-    "--shapes",
-    multiple=True,
-    metavar="TEXT",
-    help='Further sizes that matter to you, for example "x: 4096x8192, w: 8192"; may be given several times.',
-)
+@shapes_option
 @click.option(
     "--from-run",
     type=EXISTING_FILE,
@@ -51,8 +46,8 @@ if TYPE_CHECKING:
     type=click.Choice(["float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"]),
     help="Type of floating-point numbers in the cpu workloads. Default: that of the example, float32 for shorter ones.",
 )
-@click.option("--out", type=FOLDER, help="Folder to write to; that of FILE if left out.")
-@click.option("--force", is_flag=True, help="Replace files that are there.")
+@out_option
+@force_option
 @click.option("--training", is_flag=True, help="Two projects: the function with what it saves, and its gradients.")
 @click.option(
     "--save",
@@ -120,8 +115,12 @@ def _told_apart(place: Path, name: str) -> tuple[Path, str]:
 
 
 def _show(project: "Project") -> None:
-    put(stdout(), _heading(project), _facts(project), *_seeds(project), _admission(project), _next(project))
+    _put(project)
     click.get_current_context().exit(1 if project.unfit else 0)
+
+
+def _put(project: "Project") -> None:
+    put(stdout(), project_heading(project), _facts(project), *_seeds(project), admission_text(project), _next(project))
 
 
 def _from_run(script: Path, function: str, *, out: Path | None, force: bool, settings: "ProjectSettings") -> "Project":
@@ -150,7 +149,7 @@ def _training(file: Path, *, out: Path | None, save: "SaveChoice | None", **give
         ),
     )
     for project in (made.forward, made.backward):
-        put(stdout(), _heading(project), _facts(project), *_seeds(project), _admission(project), _next(project))
+        _put(project)
     stores = " --backward ".join(
         str(project.files[0].parent / "runs" / f"{project.task.name}.db") for project in (made.forward, made.backward)
     )
@@ -158,7 +157,8 @@ def _training(file: Path, *, out: Path | None, save: "SaveChoice | None", **give
     return 1 if made.forward.unfit or made.backward.unfit else 0
 
 
-def _heading(project: "Project") -> Text:
+def project_heading(project: "Project") -> Text:
+    """Return the task's name, and the files that were written."""
     written = ", ".join(str(path) for path in project.files)
     return Text.assemble(("task ", STRONG), (project.task.name, STRONG), (f"  wrote {clean(written)}", DIM))
 
@@ -209,7 +209,8 @@ def _seeds(project: "Project") -> Iterator[Text]:
         )
 
 
-def _admission(project: "Project") -> Text:
+def admission_text(project: "Project") -> Text:
+    """Say that the task can judge kernels, or why it cannot yet."""
     if project.unfit:
         return Text(f"this task cannot judge kernels yet: {clean(project.unfit)}", style=BAD)
     return Text(f"task     fit to judge kernels: {project.admission}", style=GOOD)

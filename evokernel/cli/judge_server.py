@@ -1,15 +1,12 @@
 """`evokernel judge-server`: the verdicts of a warm judge over HTTP."""
 
-import importlib.util
-import signal
-from types import FrameType
-
 import click
 from rich.text import Text
 
 from evokernel.cli.display.tables import sheet
 from evokernel.cli.display.text import DIM, STRONG, WARN, clean, stderr, stdout
-from evokernel.errors import ConfigError, install
+from evokernel.cli.locate import host_option, port_option
+from evokernel.cli.serve import let_sigterm_interrupt, need_web_server
 from evokernel.tasks import task_path
 
 
@@ -31,10 +28,8 @@ from evokernel.tasks import task_path
     help="How long to measure; a request may ask for another.",
 )  # fmt: skip
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads a kernel may use.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="The port; any that is free if left out."
-)
+@host_option
+@port_option
 @click.option(
     "--token", default="", envvar="EVOKERNEL_JUDGE_TOKEN", metavar="TEXT",
     help="What requests must bring; made at random if left out. Others of this machine see it in the list of "
@@ -48,12 +43,11 @@ def command(
     It is the judge of a search, kept warm. A request brings a batch of sources; its answer brings their evaluations.
     """
     task_path(task)
-    if not all(map(importlib.util.find_spec, ("starlette", "uvicorn"))):
-        raise ConfigError(f"this command needs starlette and uvicorn, which are not installed: {install('serve')}")
+    need_web_server()
     from evokernel.judging.judge import Judge
     from evokernel.judging.server import BatchServer
 
-    signal.signal(signal.SIGTERM, _end)
+    let_sigterm_interrupt()
     console = stdout()
     try:
         with (
@@ -69,7 +63,3 @@ def command(
             server.serve_forever()
     except KeyboardInterrupt:
         console.print(Text("ended", style=DIM))
-
-
-def _end(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

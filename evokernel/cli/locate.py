@@ -129,6 +129,22 @@ cuda_include_option = click.option(
     metavar="DIR",
     help="A folder of headers for CUDA C++, such as CUTLASS's include; may be given several times.",
 )
+task_option = click.option(
+    "--task", "task_spec", required=True, metavar="T", help="A built-in task or the path of a task file."
+)
+api_base_option = click.option("--api-base", metavar="URL", help="The address of an endpoint of your own for --model.")
+shapes_option = click.option(
+    "--shapes",
+    multiple=True,
+    metavar="TEXT",
+    help='Further sizes that matter to you, for example "x: 4096x8192, w: 8192"; may be given several times.',
+)
+out_option = click.option("--out", type=FOLDER, help="Folder to write to; that of FILE if left out.")
+force_option = click.option("--force", is_flag=True, help="Replace files that are there.")
+host_option = click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+port_option = click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="The port; any that is free if left out."
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON with the fields of docs/json.md.")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evokernel.cli.display.tables import dollars
-from evokernel.cli.locate import POSITIVE
+from evokernel.cli.locate import POSITIVE, api_base_option
 from evokernel.config.model_choice import (
     DEFAULT_CALLS,
     DEFAULT_DOLLARS,
@@ -34,7 +34,7 @@ def model_options(command: Callable[..., None]) -> Callable[..., None]:
         metavar="MODEL",
         help=f"Let operators ask this model beside the rules, e.g. openai/gpt-5; may be repeated. Default: {VARIABLE}.",
     )
-    @click.option("--api-base", metavar="URL", help="The address of an endpoint of your own for --model.")
+    @api_base_option
     @click.option(
         "--dollars",
         type=POSITIVE,

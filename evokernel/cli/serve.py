@@ -11,7 +11,7 @@ from rich.text import Text
 
 from archive.store import Store
 from evokernel.cli.display.text import DIM, STRONG, WARN, clean, stderr, stdout
-from evokernel.cli.locate import store_path, stores_argument
+from evokernel.cli.locate import host_option, port_option, store_path, stores_argument
 from evokernel.errors import ConfigError, install
 
 
@@ -21,10 +21,8 @@ from evokernel.errors import ConfigError, install
     "that others can read, leave --host out and use `ssh -L PORT:127.0.0.1:PORT`."
 )
 @stores_argument
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="The port; any that is free if left out."
-)
+@host_option
+@port_option
 @click.option("--open", "show", is_flag=True, help="Show it in the browser.")
 def command(stores: tuple[Path, ...], host: str, port: int, show: bool) -> None:
     """Show runs in a browser, and follow them: the page of `report` with what comes in, no reload needed.
@@ -32,8 +30,7 @@ def command(stores: tuple[Path, ...], host: str, port: int, show: bool) -> None:
     A run may be at work here or in another process, be killed and go on, or begin later. Nothing is ever written.
     Several stores get an index.
     """
-    if not all(map(importlib.util.find_spec, ("starlette", "uvicorn"))):
-        raise ConfigError(f"this command needs starlette and uvicorn, which are not installed: {install('serve')}")
+    need_web_server()
     from evokernel.serve.server import Server
     from evokernel.serve.site import ServedStores
 
@@ -42,7 +39,7 @@ def command(stores: tuple[Path, ...], host: str, port: int, show: bool) -> None:
         if path.exists():
             Store.open(path, write=False).close()  # what is no store would be waited for in vain
     with ServedStores(paths) as site, Server(site, host=host, port=port) as server:
-        signal.signal(signal.SIGTERM, _end)
+        let_sigterm_interrupt()
         console = stdout()
         console.print(Text(clean(server.url), style=STRONG), soft_wrap=True)
         for path in paths:
@@ -59,5 +56,16 @@ def command(stores: tuple[Path, ...], host: str, port: int, show: bool) -> None:
             console.print(Text("ended", style=DIM))
 
 
-def _end(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+def need_web_server() -> None:
+    """Raise `ConfigError` where what serves pages is not installed."""
+    if not all(map(importlib.util.find_spec, ("starlette", "uvicorn"))):
+        raise ConfigError(f"this command needs starlette and uvicorn, which are not installed: {install('serve')}")
+
+
+def let_sigterm_interrupt() -> None:
+    """Let SIGTERM end a command as Ctrl-C does."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, end)

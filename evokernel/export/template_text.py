@@ -1,8 +1,10 @@
 """Templates of exported files, and a signature as Python text."""
 
 import re
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from string import Template
+from typing import Any
 
 from evokernel.scaffold.task_text import constants_text
 from evokernel.task import Role, Task, Tensor, Workload
@@ -68,13 +70,30 @@ def numbers_of(task: Task) -> dict[str, str]:
 
 
 def fixed_of(task: Task) -> dict[str, str]:
-    """Return the arguments that the task fixed, with their values in Python; none that a kernel takes."""
-    taken = {argument.name for argument in task.signature.arguments}  # and no NaN, which equals nothing
-    return {
+    """Return the arguments that the task fixed, with their values in Python; see `fixed_texts`."""
+    return fixed_texts(task.fixed, {argument.name for argument in task.signature.arguments})
+
+
+def fixed_texts(fixed: Mapping[str, Any], taken: Collection[str]) -> dict[str, str]:
+    """Return the values in Python of arguments that are fixed and that no kernel takes.
+
+    None is NaN, which equals nothing, or of a class of the user's file, which an export does not have.
+    """
+    found = {
         name: constants_text({name: value}).partition("=")[2]
-        for name, value in task.fixed.items()
+        for name, value in fixed.items()
         if name not in taken and value == value
     }
+    return {name: text for name, text in found.items() if "source." not in text}
+
+
+def refusal_text(name: str, fixed: Mapping[str, str]) -> str:
+    """Return the lines of an operator that refuse other values of what is fixed; none where nothing is."""
+    if not fixed:
+        return ""
+    said = ", ".join(f"{key}={value}" for key, value in fixed.items())
+    text = f"{name} computes with {said} alone, which its kernels were made for"
+    return f"    if [{', '.join(fixed)}] != [{', '.join(fixed.values())}]:\n        raise ValueError({text!r})\n"
 
 
 def example_arguments(task: Task, *, device: str) -> str:

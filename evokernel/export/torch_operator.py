@@ -15,6 +15,7 @@ from evokernel.export.template_text import (
     fixed_of,
     numbers_of,
     op_name,
+    refusal_text,
     strides_text,
     written,
 )
@@ -113,7 +114,7 @@ def op_file(
         only_with=f"\nIt computes with {said} and refuses other values: its kernels were made for these.\n"
         if said
         else "",
-        refusal=_refusal(op_name(task), fixed, said) if said else "",
+        refusal=refusal_text(op_name(task), fixed),
         returns="return one tensor" if len(written(task)) == 1 else "return a tuple of tensors",
         tensors=", ".join(f'"{name}": {name}' for name in names),
         numbers=", ".join(f'"{name}": {name}' for name in numbers),
@@ -125,13 +126,6 @@ def op_file(
         made=("None", "made[0]")[len(outputs)] if len(outputs) < 2 else "tuple(made)",
         returned=_returned(changed, outputs),
     )
-
-
-def _refusal(name: str, fixed: Mapping[str, str], said: str) -> str:
-    """Return the lines that refuse other values of what the task fixed."""
-    given, values = ", ".join(fixed), ", ".join(fixed.values())
-    text = f"{name} computes with {said} alone, which its kernels were made for"
-    return f"    if [{given}] != [{values}]:\n        raise ValueError({text!r})\n"
 
 
 def _rows(tensors: Sequence[Tensor]) -> str:

@@ -1,6 +1,6 @@
 """Events of a run since a moment: the best kernel then and now, the work and its cost, what went wrong."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from archive.follower import read_account, unfinished_lead
@@ -42,7 +42,7 @@ def recent_events(store: Store, since: float) -> RecentEvents:
             since=since,
             work=work_since(store, since),
             now=unfinished or account.lead,
-            before=_last(change for change in changes if change.at <= since),
+            before=next((change for change in reversed(changes) if change.at <= since), None),
             changes=tuple(change for change in changes if change.at > since),
             troubles=tuple(remark for remark in _troubles(store) if remark.at > since),
         )
@@ -52,7 +52,3 @@ def _troubles(store: Store) -> Iterator[Remark]:
     """Yield the remarks on troubles, without that on the device of the first session, which changed nothing."""
     first = next(iter(store.remarks.all([RemarkKind.DEVICE_CHANGE])), None)
     yield from (remark for remark in store.remarks.all(TROUBLES) if remark != first)
-
-
-def _last(changes: Iterable[LeaderChange]) -> LeaderChange | None:
-    return next(reversed([*changes]), None)

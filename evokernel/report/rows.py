@@ -46,6 +46,11 @@ class CandidateRow:
         """The evaluation its search numbers come from, else the newest one."""
         return self.verdicts.search or self.evaluations[-1].evaluation
 
+    @property
+    def decisive(self) -> Evaluation:
+        """The newest failure, else the final evaluation, else that of the search."""
+        return self.verdicts.failure or self.verdicts.reported or self.shown
+
     def seq_of(self, evaluation: Evaluation) -> int:
         """Return the seq of one of its evaluations. Raises `ValueError` for another's."""
         found = next((each.seq for each in self.evaluations if each.evaluation == evaluation), None)

@@ -6,6 +6,7 @@ from math import prod
 
 from evokernel.scaffold.expression_text import ATOM, ExpressionText, combine, wrapped
 from evokernel.scaffold.index_arithmetic import (
+    Digits,
     Index,
     indexed,
     loop_extents,
@@ -18,6 +19,7 @@ from evokernel.scaffold.index_arithmetic import (
     window_place,
 )
 from evokernel.scaffold.operation_graph import KEPT, PLACES, REDUCTIONS, SCANS, STORES, VIEWS, Node, in_order
+from evokernel.scaffold.recurrent_layers import step_lines
 from evokernel.scaffold.sizes import SymbolicSizes
 
 _LOOPS = ("i", "j", "k", "l", "m", "n", "p", "q", "u", "v")
@@ -100,6 +102,8 @@ class CppWriter:
             return self._scan(node, buffer)
         if node.op in STORES and node not in self._kept:
             return self._stores(node, buffer)
+        if node.op == "recurrence" and node not in self._kept:
+            return self._recurrence(node, buffer)
         if node.op == "table" and node not in self._kept:
             return [f"{buffer}[{place}] = {self._text(each, ()).text};" for place, each in enumerate(node.args)]
         if node in self._kept or node.op not in REDUCTIONS:
@@ -160,6 +164,43 @@ class CppWriter:
         op, text = node.op.removeprefix("index_"), self._text(values, index)
         step = f"{place} = {text.text};" if op == "put" else _accumulate(op, place, [text], whole=node.kind != "float")
         return [*self._copied(base, buffer), *self._around(variables, extents, [step])]
+
+    def _recurrence(self, node: Node, buffer: str) -> list[str]:
+        """Return the loops over steps, rows and hidden elements of a recurrent layer: its states are the buffer."""
+        gates, weight, bias, start = node.args
+        shape = (gates.shape[0], *node.shape[2:])
+        outer, inner = loop_extents(shape, self._sizes), loop_extents(shape[2:], self._sizes)
+        variables, within = self._loops[: len(outer)], self._loops[len(outer) : len(outer) + len(inner)]
+        step, row, here = loop_index(shape, variables, self._sizes)
+        (other,) = loop_index(shape[2:], within, self._sizes)
+        now = value_of(step, self._sizes)
+
+        def state(time: str, number: int, place: Digits) -> str:
+            index = (_digit(time, node.shape[0]), _digit(str(number), node.shape[1]), row, place)
+            return f"{buffer}[{subscript(node.shape, index, self._sizes)}]"
+
+        extents = loop_extents(start.shape, self._sizes)
+        at_start = loop_index(start.shape, self._loops[: len(extents)], self._sizes)
+        place = subscript(node.shape, ((), *at_start), self._sizes)
+        copied = self._around(
+            self._loops[: len(extents)], extents, [f"{buffer}[{place}] = {self._text(start, at_start).text};"]
+        )
+        count, kind = gates.shape[2], "double" if self._wide_sums else "float"
+        digits = [_digit(str(gate), count) for gate in range(count)]
+        own = [f"{name}_" if (name := f"gate{gate}") in self._used else name for gate in range(count)]
+        given = [self._text(gates, (step, row, digit, here)).text for digit in digits]
+        begins = [self._text(bias, (digit, here)).text for digit in digits]
+        lines = [f"{kind} {name} = {begin};" for name, begin in zip(own, begins, strict=True)]
+        products = [
+            f"{name} += {state(now, 0, other)} * {wrapped(self._text(weight, (digit, here, other)), 7)};"
+            for name, digit in zip(own, digits, strict=True)
+        ]
+        lines += self._around(within, inner, products)
+        layer, later = str(node.attrs[0]), f"({now} + 1)"
+        lines += step_lines(layer, own, given, [state(now, number, here) for number in range(node.shape[1])])
+        ends = ("value", "cell") if layer == "lstm" else ("value",)
+        lines += [f"{state(later, number, here)} = {end};" for number, end in enumerate(ends)]
+        return [*copied, *self._around(variables, outer, lines)]
 
     def _copied(self, node: Node, buffer: str) -> list[str]:
         """Return the loops that write each element."""
@@ -239,7 +280,7 @@ def kept_values(outputs: Iterable[Node]) -> list[Node]:
         for arg in node.args:
             uses[arg] += uses[node] if node.op in VIEWS else 1
             wider = prod(node.shape) > prod(arg.shape) and node.op not in STORES
-            if node.op == "matmul" or wider or (node.op in VIEWS and node in again):
+            if node.op in ("matmul", "recurrence") or wider or (node.op in VIEWS and node in again):
                 again.add(arg)
     return [
         node
@@ -270,6 +311,10 @@ def _before(node: Node, value: str, best: str) -> str:
     if node.args[0].kind != "float":
         return beats
     return f"{beats} || {value} != {value}" if so_far else f"{beats} || ({value} != {value} && {best} == {best})"
+
+
+def _digit(text: str, extent: int) -> Digits:
+    return () if extent == 1 or text == "0" else ((text, extent),)
 
 
 def _number(text: str) -> ExpressionText:

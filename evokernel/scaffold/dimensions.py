@@ -29,8 +29,6 @@ _MOST_WEIGHTS = 16
 """Weights of a module above which all of their sizes are constants."""
 _MOST_REMOVED = 6
 """Sizes of which all sets are tried as constants."""
-_MOST_STEPS = 300
-"""Operations of a reference that may be written down one by one."""
 _BY_RANK = {1: ("N",), 2: ("M", "N"), 3: ("B", "M", "N"), 4: ("B", "C", "H", "W")}
 _MORE_NAMES = ("K", "L", "P", "Q", "S", "T", "U", "V", "D", "E", "F", "G", "R", "X", "Y", "Z")
 
@@ -130,6 +128,19 @@ def with_equal_sizes_as_one(subject: UserOperation, layout: Layout) -> Layout:
     return layout
 
 
+def with_one_size_fixed(subject: UserOperation, layout: Layout) -> Iterator[Layout]:
+    """Yield the layout once without each dimension, whose axes stay as in the example.
+
+    Raises `TaskError` as `derive_layout`.
+    """
+    example = {name: tuple(tensor.shape) for name, tensor in subject.inputs.items()}
+    result = outputs_of(subject, example)
+    for each in layout.dimensions[:_MOST_REMOVED]:
+        with suppress(NotGeneral):
+            rest = tuple(other for other in layout.dimensions if other is not each)
+            yield replace(_layout(subject, example, rest, result), stepped=layout.stepped)
+
+
 def in_steps_of_two(subject: UserOperation, layout: Layout) -> Iterator[Layout]:
     """Yield the layout once for each dimension that is even in the example, with twice its unit.
 
@@ -186,15 +197,18 @@ def _groups(subject: UserOperation, example: Shapes, axes: Sequence[Axis], exten
 
 
 def _steps_along(subject: UserOperation, example: Shapes, group: tuple[Axis, ...], unit: int) -> bool:
-    """Say whether the reference takes a step in Python for each element of these axes: a kernel has one for all sizes.
+    """Say whether the reference takes steps in Python for elements of these axes: a kernel has as many for all sizes.
 
-    A loop of many steps is too long to be written down, and a dimension like any other.
+    A step may be one element, or a chunk of them.
     """
-    extent = example[group[0][0]][group[0][1]]
-    if (count := operations_of(subject, example)) > _MOST_STEPS:
-        return False
-    more, most = (operations_of(subject, _changed(example, group, extent + each * unit)) for each in (1, 2))
-    return count < more and most - more == more - count
+    extent, count = example[group[0][0]][group[0][1]], operations_of(subject, example)
+    for more in (unit, extent):
+        shapes = [_changed(example, group, extent + each * more) for each in (1, 2)]
+        if all(runs(subject, each) for each in shapes):
+            one, other = (operations_of(subject, each) for each in shapes)
+            if count < one < other:
+                return True
+    return False
 
 
 def _sets(axes: Sequence[Axis], size: int) -> Iterator[tuple[Axis, ...]]:

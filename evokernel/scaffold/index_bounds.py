@@ -5,24 +5,52 @@ from collections.abc import Iterator, Mapping
 import torch
 
 from evokernel.errors import TaskError
-from evokernel.scaffold.dimensions import Layout, shapes_at, with_equal_sizes_as_one
+from evokernel.scaffold.dimensions import Layout, shapes_at, with_equal_sizes_as_one, with_one_size_fixed
+from evokernel.scaffold.trial import runs
 from evokernel.scaffold.user_operation import UserOperation
 from evokernel.source.expressions import evaluate
 
+_SIZE, _TINY, _MOST_UNEVEN = 19, 3, 5
+"""Small sizes beside a far smaller one, and the most dimensions for which each is tried so."""
 _SMALL = (11, 13, 17, 19, 23, 7, 5, 29, 31, 3, 37, 41, 43, 47, 53, 59)
 
 
 def tied_by_indices(subject: UserOperation, layout: Layout) -> Layout:
     """Return the layout with equal sizes of the example as one where indices fit only some of the sizes otherwise.
 
-    Two caches that one position indexes are as long as each other, which shapes alone do not show. Raises `TaskError`
-    as `derive_layout`.
+    Two caches that one position indexes are as long as each other, which shapes alone do not show. A size that computed
+    indices fit only as it is, as in a table of biases, stays so. Raises `TaskError` as `derive_layout`.
     """
+    layout = _tied(subject, layout)
+    if not _fits(subject, layout, uneven=True):
+        fixed = with_one_size_fixed(subject, layout)
+        return next((each for each in fixed if each.dimensions and _fits(subject, each, uneven=True)), layout)
+    return layout
+
+
+def _fits(subject: UserOperation, layout: Layout, *, uneven: bool = False) -> bool:
+    """Say whether the reference runs on small inputs, where shapes allow that; if `uneven`, with each size far smaller.
+
+    A reference that shapes alone refuse at some size is no question of values.
+    """
+    tried = _small(layout)
+    if uneven:
+        few = len(layout.example) <= _MOST_UNEVEN
+        tried += [{**dict.fromkeys(layout.example, _SIZE), name: _TINY} for name in layout.example if few]
+        tried = [dims for dims in tried if runs(subject, shapes_at(layout, dims))]
+    return all(_accepts(subject, layout, dims, "", 0) for dims in tried)
+
+
+def _small(layout: Layout) -> list[dict[str, int]]:
+    return [dict(zip(layout.example, sizes, strict=False)) for sizes in (_SMALL, _SMALL[len(layout.example) :: -1])]
+
+
+def _tied(subject: UserOperation, layout: Layout) -> Layout:
     indices = [
         name for name, each in subject.inputs.items() if not each.is_floating_point() and each.element_size() > 1
     ]
-    tried = [dict(zip(layout.example, sizes, strict=False)) for sizes in (_SMALL, _SMALL[len(layout.example) :: -1])]
-    if not indices and not all(_accepts(subject, layout, dims, "", 0) for dims in tried):  # it sorts for them, say
+    tried = _small(layout)
+    if not indices and not _fits(subject, layout):  # it sorts for them, say
         return with_equal_sizes_as_one(subject, layout)
     for name in indices:
         if not all(_accepts(subject, layout, dims, name, 0) for dims in tried):
@@ -40,12 +68,15 @@ def find_bounds(subject: UserOperation, layout: Layout) -> dict[str, str | int]:
     if integers beside floating-point inputs are negative, which no task can say.
     """
     found: dict[str, str | int] = {}
+    offsets = find_offsets(subject, layout)
     beside_floats = any(each.is_floating_point() for each in subject.inputs.values())
     for name, tensor in subject.inputs.items():
         if tensor.is_floating_point() or tensor.dtype == torch.bool:
             continue
         low, high = int(tensor.min()), int(tensor.max())
-        if tensor.element_size() == 1:
+        if name in offsets:
+            found[name] = f"{offsets[name]} + 1"
+        elif tensor.element_size() == 1:
             if low >= 0 and 2 * (high + 1) <= torch.iinfo(tensor.dtype).max:
                 found[name] = high + 1
         elif low >= 0:
@@ -55,6 +86,23 @@ def find_bounds(subject: UserOperation, layout: Layout) -> dict[str, str | int]:
                 f"the integers in {name!r} go down to {low}; a task's integers beside floating-point inputs are at "
                 "least 0. Pass an example without negative ones, or add an offset in the function"
             )
+    return found
+
+
+def find_offsets(subject: UserOperation, layout: Layout) -> dict[str, str | int]:
+    """Return the extent that an input's values lead to, by name, where the example has rising ones from 0 up to one.
+
+    Such are the offsets of a CSR matrix, or of sequences of several lengths in one tensor: random numbers are none.
+    """
+    found: dict[str, str | int] = {}
+    for name, tensor in subject.inputs.items():
+        rising = tensor.dtype in (torch.int32, torch.int64) and tensor.ndim == 1 and tensor.numel() > 2
+        if not rising or tensor[0] or (tensor.diff() < 0).any():
+            continue
+        others = [extent for other, shape in layout.inputs.items() if other != name for extent in shape]
+        ends = [extent for extent in others if evaluate(extent, layout.example) == tensor[-1]]
+        if ends:
+            found[name] = ends[0]
     return found
 
 
@@ -75,8 +123,12 @@ def _extents(layout: Layout, dims: Mapping[str, int]) -> Iterator[tuple[str | in
 def _accepts(subject: UserOperation, layout: Layout, dims: Mapping[str, int], name: str, value: int) -> bool:
     """Say whether the reference runs on small inputs with this value throughout one of them."""
     inputs = subject.empty(shapes_at(layout, dims))
+    ends = {key: evaluate(extent, dims) for key, extent in find_offsets(subject, layout).items()}
     for key, tensor in inputs.items():
-        tensor.fill_(value if key == name else 1 if tensor.is_floating_point() else 0)
+        if key in ends and key != name:
+            tensor.copy_(torch.linspace(0, ends[key], tensor.numel()))
+        else:
+            tensor.fill_(value if key == name else 1 if tensor.is_floating_point() else 0)
     try:
         with torch.no_grad():
             subject.call(inputs)

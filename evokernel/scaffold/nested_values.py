@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
 from types import ModuleType
 from typing import Any
 
@@ -81,17 +82,29 @@ def taken_apart(name: str, value: Any, source: ModuleType, put: Callable[[str, t
     if isinstance(value, torch.Tensor):
         return TensorPlace(put(name, value))
     if not holds_tensors(value):
+        _check_classes(name, value, source)
         return value
-    kind = next((kind for kind in (dict, list, tuple) if type(value) is kind), None) or getattr(
-        source, type(value).__name__, None
-    )
+    kind = next((kind for kind in (dict, list, tuple) if type(value) is kind), None) or _class_in(source, name, value)
+    made = {key: taken_apart(f"{name}_{_word(key)}", part, source, put) for key, part in parts_of(value)}
+    return NestedArgument(kind, made)
+
+
+def _check_classes(name: str, value: Any, source: ModuleType) -> None:
+    """Raise `TaskError` where an argument without tensors has parts of classes that the file does not hold."""
+    if _fields(value) or isinstance(value, Enum):
+        _class_in(source, name, value)
+    for _, part in parts_of(value):
+        _check_classes(name, part, source)
+
+
+def _class_in(source: ModuleType, name: str, value: Any) -> type:
+    kind = getattr(source, type(value).__name__, None)
     if not isinstance(kind, type):
         raise TaskError(
             f"the argument {name!r} is a {type(value).__name__}, a class that the file does not hold; import it there, "
-            "or pass tensors in a tuple, a list or a dict"
+            "or pass its parts in a tuple, a list or a dict"
         )
-    made = {key: taken_apart(f"{name}_{_word(key)}", part, source, put) for key, part in parts_of(value)}
-    return NestedArgument(kind, made)
+    return kind
 
 
 def _word(key: Any) -> str:
@@ -99,17 +112,34 @@ def _word(key: Any) -> str:
 
 
 def constant_text(name: str, value: Any) -> str:
-    """Return an argument without tensors as Python. Raises `TaskError` where a task file cannot spell it."""
+    """Return an argument without tensors as Python over `source`. Raises `TaskError` where that cannot spell it."""
+    if isinstance(value, Enum):
+        return f"source.{type(value).__name__}.{value.name}"
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
     if value is None or isinstance(value, (bool, int, float, str, torch.dtype)):
         return repr(value)
-    if type(value) in (tuple, list, dict):
-        return NestedArgument(type(value), dict(parts_of(value))).text(str, lambda each: constant_text(name, each))
+    if isinstance(value, torch.Size):
+        return f"torch.Size({tuple(value)})"
+    if type(value) in (tuple, list, dict) or _fields(value):
+        parts = {key: constant_text(name, part) for key, part in parts_of(value)}
+        return NestedArgument(type(value), parts).text(str, str)
     raise TaskError(
         f"the argument {name!r} is a {type(value).__name__}, which a task file cannot spell; wrap the operation in a "
         "function that takes tensors and numbers"
     )
+
+
+def can_be_spelt(value: Any, source: ModuleType) -> bool:
+    """Say whether a task file can pass a value; a default that it cannot, such as a function, it leaves out."""
+    if isinstance(value, torch.Tensor) or holds_tensors(value):
+        return True
+    try:
+        _check_classes("", value, source)
+        constant_text("", value)
+    except TaskError:
+        return False
+    return True
 
 
 def results_of(result: Any, path: str = "") -> Iterator[tuple[str, Any]]:

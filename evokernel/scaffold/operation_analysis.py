@@ -10,9 +10,12 @@ from evokernel.errors import TaskError
 from evokernel.scaffold.dimensions import Layout, in_steps_of_two
 from evokernel.scaffold.sizes import FIRST, SECOND, NotGeneral, NotGeneralSize, SymbolicSizes, in_python
 from evokernel.scaffold.trace import Traced, extents, flop_terms, reduction_terms, to_graph, trace
-from evokernel.scaffold.trial import counted_flops
+from evokernel.scaffold.trial import counted_flops, operations_of
 from evokernel.scaffold.user_operation import UserOperation
 from evokernel.scaffold.workloads import dims_of
+
+_MOST_TRACED = 3000
+"""Operations of torch in all steps that a reference takes in Python which are written down."""
 
 
 @dataclass
@@ -53,6 +56,10 @@ def analyse(
     return layout, made
 
 
+def _example(subject: UserOperation) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in subject.inputs.items()}
+
+
 def _has_room(layout: Layout, own: Sequence[Mapping[str, tuple[int, ...]]]) -> bool:
     try:
         for shapes in own:
@@ -82,6 +89,8 @@ def _analyse(subject: UserOperation, layout: Layout) -> OperationAnalysis:
         return subject.call({name: each.permute(back[name]) if name in back else each for name, each in inputs.items()})
 
     try:
+        if layout.stepped and (count := operations_of(subject, _example(subject))) > _MOST_TRACED:
+            raise NotGeneral(f"its steps in Python are {count} operations, too many to be written down")
         dtypes = {name: tensor.dtype for name, tensor in subject.inputs.items()}
         first, second = trace(call, shapes, layout.sizes, dtypes=dtypes)
     except NotGeneral as error:

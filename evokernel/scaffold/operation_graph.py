@@ -16,7 +16,7 @@ PLACES = frozenset({"argmax", "argmin", "cumargmax", "cumargmin"})
 """Operations whose result is the place of an element."""
 SCANS = frozenset({"cumsum", "cumprod", "cummax", "cummin", "cumargmax", "cumargmin", "logcumsumexp"})
 STORES = frozenset({"index_put", "index_sum", "index_prod", "index_amax", "index_amin"})
-KEPT = REDUCTIONS | SCANS | STORES | {"table"}
+KEPT = REDUCTIONS | SCANS | STORES | {"table", "recurrence"}
 """Values that need loops or statements of their own."""
 LEAVES = frozenset({"input", "number", "iota", "inside"})
 TRANSCENDENTAL = frozenset({
@@ -32,7 +32,7 @@ class Node:
     `attrs` by operation: input (name,), number (C++ text,), iota (start, step), broadcast (dims of the argument in
     the result), transpose (permutation), squeeze (dims,), collapse (first, last), split (dim,), slice (dim, start,
     below 0 where the result begins earlier), reverse (dims,), window (dim, stride, dilation, padding, transposed),
-    inside (the last four, extent), reductions (dims,), scans (dim,), index and
+    inside (the last four, extent), reductions (dims,), scans (dim,), recurrence (kind of layer,), index and
     stores (for each dimension of the first argument that of the result, or of the values, that indexes it, -1 for the
     next index; place of the dimensions of indices there).
     """
@@ -42,6 +42,7 @@ class Node:
     args: tuple["Node", ...]
     """Operands; those of `matmul` have shapes [..., M, K] and [..., K, N], those of `table` are its elements.
 
+    Those of `recurrence` are gates [T, B, G, H], weight [G, H, H], bias [G, H] and states at the start [S, B, H].
     Stores have what is there before, the values and the indices; `index` has no values.
     """
     attrs: tuple[Attribute, ...]
@@ -112,6 +113,11 @@ def _changes_nothing(op: str, args: tuple[Node, ...], attrs: tuple[Attribute, ..
 
 def _is(node: Node, *texts: str) -> bool:
     return node.op == "number" and node.attrs[0] in texts
+
+
+def merged_dims(node: Node) -> tuple[int, ...]:
+    """Return the leading dimensions that were merged into the first, or nothing."""
+    return node.args[0].shape[: int(node.attrs[1]) + 1] if node.op == "collapse" and node.attrs[0] == 0 else ()  # type: ignore[arg-type]
 
 
 def in_order(outputs: tuple[Node, ...]) -> list[Node]:

@@ -7,7 +7,7 @@ import torch
 
 from evokernel.scaffold.dimensions import Layout, shapes_at
 from evokernel.scaffold.user_operation import UserOperation
-from evokernel.scaffold.workloads import least_size
+from evokernel.scaffold.workloads import least_sizes
 
 _NO_SLOPE = 1e-8
 """Largest gradient of a parameter that may not count, over the largest gradient of all inputs, in fp64."""
@@ -50,7 +50,7 @@ def useless_apart(subject: UserOperation, layout: Layout) -> UserOperation:
 
 
 def _drawn(subject: UserOperation, layout: Layout) -> Iterator[dict[str, torch.Tensor]]:
-    least = 2 * least_size(subject, layout) + _ROOM
+    least = 2 * max(least_sizes(subject, layout).values(), default=1) + _ROOM
     shapes = shapes_at(layout, {name: min(least, size) for name, size in layout.example.items()})
     generator = torch.Generator().manual_seed(0)
     for spread in _SPREADS:

@@ -15,18 +15,19 @@ import numpy as np
 from evokernel.errors import TaskError
 from evokernel.evaluate.bench.admission import admit
 from evokernel.evaluate.bench.admission_conversions import undefined_conversion
+from evokernel.evaluate.build.confined_generators import confine_generators
 from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
 from evokernel.evaluate.numerics.inputs import draw
 from evokernel.scaffold.config_schema import MODELINE, SCHEMA_FILE, schema_text
 from evokernel.scaffold.dimensions import Layout, derive_layout, layout_without, shapes_at
 from evokernel.scaffold.example_text import parse_inputs
-from evokernel.scaffold.index_bounds import find_bounds, tied_by_indices
+from evokernel.scaffold.index_bounds import find_bounds, find_offsets, tied_by_indices
 from evokernel.scaffold.operation_analysis import OperationAnalysis, analyse
 from evokernel.scaffold.parameter_gradients import useless_apart
 from evokernel.scaffold.project_precision import project_precision, tensor_dtypes
 from evokernel.scaffold.seed import OperationTask, Seed, make_seeds
 from evokernel.scaffold.task_text import TaskDraft, task_text, template
-from evokernel.scaffold.trial import changes_apart, gpu_complaint, state_apart
+from evokernel.scaffold.trial import changes_apart, gpu_complaint, operations_of, sorted_inputs, state_apart
 from evokernel.scaffold.user_operation import UserOperation, find_subject
 from evokernel.scaffold.workloads import LIMITS, WorkloadCosts, WorkloadDraft, dims_of, plan_workloads
 from evokernel.source.expressions import evaluate
@@ -39,6 +40,9 @@ _TRIED_WITHOUT_GPU_BYTES = 1 << 19
 
 _TRIED_WITHOUT_GPU_FLOPS = 50_000_000
 """Operations of such a workload: it is computed a hundred times, in fp64 too."""
+
+_MOST_COMPILED = 600
+"""Operations of torch in all steps that a reference takes in Python which a compiler is asked to write down."""
 
 _LARGER = 16
 """Times as large a workload is tried where a task is refused on that one."""
@@ -134,7 +138,7 @@ def init_project(
         return [*(dict(shapes) for shapes, _ in settings.called[1:]), *map(_shapes, texts)]
 
     layout, analysis = analyse(plain, layout, own=[*chain.from_iterable(map(own, devices))])
-    ranges = find_bounds(subject, layout)
+    ranges, offsets = find_bounds(subject, layout), find_offsets(subject, layout)
     stem = settings.stem or stem_of(subject)
     languages = ["cpp" if device == "cpu" else settings.gpu_language for device in devices]
     files = {language: out / f"{stem}{_ENDS[language]}" for language in languages}
@@ -159,6 +163,8 @@ def init_project(
         layout=layout,
         dtypes=tensor_dtypes(subject, layout, floats.signature),
         ranges=ranges,
+        offsets=offsets,
+        sorted=sorted_inputs(subject),
         workloads=plans,
         seeds={language: file.name for language, file in files.items()},
         flops=analysis.flops,
@@ -171,13 +177,13 @@ def init_project(
     out.mkdir(parents=True, exist_ok=True)
     with whole_or_nothing((task_file, *files.values(), config_file, schema_file)):
         task_file.write_text(text, encoding="utf-8")
-        task = load_task(str(task_file))
+        task = _loaded(task_file)
         draft = replace(draft, distributions=_restricted(task))
         if draft.distributions:
             task_file.write_text(task_text(draft, stem=stem, out=out), encoding="utf-8")
-            task = load_task(str(task_file))
+            task = _loaded(task_file)
         seeds = make_seeds(
-            OperationTask(subject, task, task_file, layout.example),
+            OperationTask(subject, task, task_file, layout.example, _too_long(subject, layout)),
             files,
             traced=analysis.traced,
             why=analysis.why,
@@ -193,7 +199,7 @@ def init_project(
             if not better:
                 draft, unfit = replace(draft, distributions=kept, left_out=fewer), ""
                 task_file.write_text(task_text(draft, stem=stem, out=out), encoding="utf-8")
-                task = load_task(str(task_file))
+                task = _loaded(task_file)
                 break
     return Project(
         files=(task_file, *files.values(), config_file, schema_file),
@@ -204,6 +210,18 @@ def init_project(
         admission=admission,
         unfit=unfit,
     )
+
+
+def _too_long(subject: UserOperation, layout: Layout) -> str:
+    """Return what is said of an operation with too many steps in Python for a compiler; nothing for others."""
+    count = operations_of(subject, {name: tuple(each.shape) for name, each in subject.inputs.items()})
+    if not layout.stepped or count <= _MOST_COMPILED:
+        return ""
+    return f"its steps in Python are {count} operations, and a compiler would write as many kernels; a loop does better"
+
+
+def _loaded(file: Path) -> Task:
+    return confine_generators(load_task(str(file)), str(file))
 
 
 def _devices(subject: UserOperation, settings: ProjectSettings) -> tuple[tuple[str, ...], str]:

@@ -11,6 +11,9 @@ import torch
 from torch.nn.functional import linear
 from torch.overrides import TorchFunctionMode
 
+from evokernel.scaffold.function_rules import FUNCTION_RULES
+from evokernel.scaffold.operation_graph import Node, OperationGraph, Shape
+
 Recurrence = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, str], torch.Tensor]
 GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 """Number of products of a step, by the kind of layer, which is the name of torch's operation."""
@@ -45,6 +48,36 @@ def recurrence(
                 (given + own).tanh().unsqueeze(0) if kind == "rnn_tanh" else (given + own).relu().unsqueeze(0)
             )
     return torch.stack(states)
+
+
+def recurrence_node(graph: OperationGraph, given: Sequence[Any], kind: str, shape: Shape) -> Node:
+    """Return the states of a recurrent layer, given the arguments of `recurrence`; its gates are apart."""
+    count, width = GATES[kind], given[1].shape[1]
+    apart = []
+    for each, dim in zip(given[:3], (2, 0, 0), strict=True):
+        wide = (*each.shape[:dim], count, width, *each.shape[dim + 1 :])
+        apart.append(graph.node("split", (each,), attrs=(dim,), shape=wide, kind=each.kind))
+    return graph.node("recurrence", (*apart, given[3]), attrs=(kind,), shape=shape, kind=given[0].kind)
+
+
+def step_lines(kind: str, own: Sequence[str], given: Sequence[str], states: Sequence[str]) -> list[str]:
+    """Return what a step does for one hidden element in C++: it leaves `value`, and `cell` for an LSTM.
+
+    Args:
+        kind: a key of `GATES`.
+        own: what the hidden state gives to the gates.
+        given: what the inputs give to them.
+        states: the element before the step, for each state.
+    """
+    both = [f"{one} + {other}" for one, other in zip(own, given, strict=True)]
+    over = [f"(1.0f + std::exp(-({each})))" for each in both]  # a sigmoid is one over that
+    if kind == "lstm":
+        cell = f"{states[1]} / {over[1]} + std::tanh({both[2]}) / {over[0]}"
+        return [f"const float cell = {cell};", f"const float value = std::tanh(cell) / {over[3]};"]
+    if kind == "gru":
+        new = f"const float fresh = std::tanh({given[2]} + {own[2]} / {over[0]});"
+        return [new, f"const float value = fresh + ({states[0]} - fresh) / {over[1]};"]
+    return [f"const float value = {f'std::tanh({both[0]})' if kind == 'rnn_tanh' else f'std::fmax({both[0]}, 0.0f)'};"]
 
 
 @recurrence.register_fake  # type: ignore[untyped-decorator]
@@ -149,13 +182,13 @@ CELLS: Mapping[str, Callable[..., Any]] = {"gru_cell": _gru_cell, "lstm_cell": _
 """One step of a layer, by the name of torch's operation, which asks a library on a GPU."""
 
 
-class WholeRecurrentLayers(TorchFunctionMode):  # type: ignore[misc]
-    """Takes recurrent layers as `recurrence`, so that the number of steps costs nothing where there is no data."""
+class WholeFunctions(TorchFunctionMode):  # type: ignore[misc]
+    """Takes functions by our rules, and recurrent layers as `recurrence`, whose number of steps costs nothing then."""
 
     def __init__(self) -> None:
         super().__init__()
         rules = recurrent_rules(recurrence)
-        self._rules = {getattr(torch, kind): rule for kind, rule in rules.items()}
+        self._rules = FUNCTION_RULES | {getattr(torch, kind): rule for kind, rule in rules.items()}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call the rule of an operation, or the operation."""

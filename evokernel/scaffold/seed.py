@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from evokernel.errors import HarnessError, LanguageError
+from evokernel.errors import HarnessError, LanguageError, TaskError
 from evokernel.evaluate.numerics.arrays import is_float, torch_dtype
 from evokernel.evaluate.numerics.canary import draw_poison, poison_like
 from evokernel.evaluate.numerics.correctness import judge_output
@@ -69,6 +69,8 @@ class OperationTask:
     """The task file."""
     example: Mapping[str, int]
     """Dimensions of the example."""
+    too_long: str = ""
+    """Reason why a compiler would write too many kernels for a GPU; empty where it is asked for them."""
 
 
 def make_seeds(
@@ -92,7 +94,8 @@ def make_seeds(
             remark = _of_ties(task, source) if source else ""
         else:
             entry = f"def run({', '.join(argument.name for argument in origin.task.signature.arguments)})"
-            source, reason = (kernel(origin.task, origin.file), "") if kernel else _triton(origin.file)
+            source, reason = (kernel(origin.task, origin.file), "") if kernel else ("", origin.too_long)
+            source, reason = (source, reason) if source or reason else _triton(origin.file)
             remark = _uncompared(source)
         file.write_text(source or _stub(origin, file, entry=entry, language=language), encoding="utf-8")
         made.append(Seed(language, file, entry, reason, remark=remark))
@@ -123,7 +126,7 @@ def _plain(task: Task, traced: Traced | None, why: str, *, example: Mapping[str,
                 raise
             source = exact
             check_seed(task, source, tried)
-    except (HarnessError, LanguageError, NotGeneral) as error:
+    except (HarnessError, LanguageError, NotGeneral, TaskError) as error:
         return "", str(error)
     return source, ""
 

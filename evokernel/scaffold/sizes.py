@@ -6,6 +6,7 @@ each is a multiple of 8, which tells apart halves and quarters that are rounded 
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations_with_replacement
 from math import prod
 
 # Far apart by uneven steps, so that no sum or difference of dimensions looks like another dimension.
@@ -25,7 +26,7 @@ class NotGeneralSize(NotGeneral):
 
 @dataclass(frozen=True, slots=True)
 class Quotient:
-    """A size that is `(base + add) // divisor + offset`, as windows in steps have it."""
+    """A size that is `(base + add) // divisor + offset`, as windows in steps have it, or `base + other + offset`."""
 
     base: int
     """Another size."""
@@ -35,10 +36,12 @@ class Quotient:
     """1 for a sum."""
     offset: int
     """A small number."""
+    other: int = 0
+    """One more size, where two are joined; 0 for none."""
 
-    def at(self, base: int) -> int:
-        """Return the size for a base."""
-        return (base + self.add) // self.divisor + self.offset
+    def at(self, base: int, other: int = 0) -> int:
+        """Return the size for a base, and for the other size."""
+        return (base + self.add) // self.divisor + self.offset + other
 
 
 @dataclass
@@ -78,7 +81,8 @@ class SymbolicSizes:
         if first in self._known:
             raise NotGeneralSize(f"two sizes are {first} in one trace, {self._known[first]} and {second} in another")
         if not self._monomial_fits(first, second):
-            if (quotient := self._sum(first, second) or self._quotient(first, second)) is not None:
+            quotient = self._sum(first, second) or self._quotient(first, second) or self._joined(first, second)
+            if quotient is not None:
                 self.quotients[first] = quotient
             elif factors := self._factors_of_product(first, second):
                 self.products[first] = factors
@@ -124,6 +128,14 @@ class SymbolicSizes:
             and (first, quotient) not in self.wrong
         ]
         return min(found, key=lambda each: (each.divisor, abs(each.offset), each.add), default=None)
+
+    def _joined(self, first: int, second: int) -> Quotient | None:
+        """Return two known sizes with a small number whose sum gives both, as a cache and what is appended to it."""
+        for (base, base_2), (other, other_2) in combinations_with_replacement(self._known.items(), 2):
+            offset = first - base - other
+            if abs(offset) <= _OFFSET and second - base_2 - other_2 == offset:
+                return Quotient(base, 0, 1, offset, other)
+        return None
 
     def _factors_of_product(self, first: int, second: int) -> tuple[int, ...]:
         """Return known sizes, and maybe a product of dimensions, whose product gives both."""
@@ -181,6 +193,7 @@ class SymbolicSizes:
         if quotient.divisor > 1:
             text = f"{text} + {quotient.add}" if quotient.add else text
             text = f"{text if text.isalnum() else f'({text})'} / {quotient.divisor}"
+        text += f" + {self.text(quotient.other)}" if quotient.other else ""
         return f"{text} {'+' if quotient.offset > 0 else '-'} {abs(quotient.offset)}" if quotient.offset else text
 
     def product(self, extents: Iterable[int]) -> str:
@@ -204,7 +217,8 @@ class SymbolicSizes:
         if size in self.products:
             return prod(self.at(factor, dims) for factor in self.products[size])
         if size in self.quotients:
-            return self.quotients[size].at(self.at(self.quotients[size].base, dims))
+            quotient = self.quotients[size]
+            return quotient.at(self.at(quotient.base, dims), self.at(quotient.other, dims) if quotient.other else 0)
         number, names = self.factors(size)
         return number * prod(dims[name] for name in names)
 

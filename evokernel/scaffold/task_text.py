@@ -2,6 +2,7 @@
 
 import importlib.resources
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,10 @@ class TaskDraft:
     """Dtypes of inputs and outputs in the signature, by name."""
     ranges: Mapping[str, str | int]
     """Size or number that the integers of an input stay below, by name."""
+    offsets: Mapping[str, str | int]
+    """Size that the offsets in an input lead to, by name."""
+    sorted: tuple[str, ...]
+    """Inputs of floating-point numbers that the operation takes for sorted."""
     workloads: Mapping[str, WorkloadDraft]
     """By device class."""
     seeds: Mapping[str, str]
@@ -93,6 +98,8 @@ def task_text(draft: TaskDraft, *, stem: str, out: Path) -> str:
             f"            {_tensor_text(draft, name, shape, output=True)},\n"
             for name, shape in list(zip(outputs, layout.outputs, strict=True))[len(subject.in_place) :]
         ),
+        generators="".join(_generator_text(draft, name) for name in (*draft.offsets, *draft.sorted)),
+        numpy="import numpy as np\n" * bool(draft.offsets or draft.sorted),
         size_arguments=", ".join(f"{name}: int" for name in names),
         size_comma=", " if names else "",
         size_more=', distribution: str = "normal"' * draft.unusual,
@@ -204,12 +211,28 @@ def _tensor_text(draft: TaskDraft, name: str, shape: tuple[str | int, ...], *, o
     dtype, below = draft.dtypes[name], None if output else draft.ranges.get(name)
     parts = [f'"{name}"', _tuple_text(shape), *([f'"{dtype}"'] if dtype != "float32" else [])]
     parts += [f"below={_extent_text(below)}"] if below is not None else []
+    made = {**dict.fromkeys(draft.offsets, "offsets"), **dict.fromkeys(draft.sorted, "sorted")}
+    parts += [f"generator={name}_{made[name]}"] if name in made and not output else []
     parts += (
         [f"strides={_tuple_text(draft.layout.strides[name])}"] if name in draft.layout.strides and not output else []
     )
     if output or name in draft.subject.in_place:
         parts.append(f"role=Role.{'OUTPUT' if output else 'INOUT'}")
     return f"Tensor({', '.join(parts)})"
+
+
+def _generator_text(draft: TaskDraft, name: str) -> str:
+    """Return the function that makes offsets, or sorted numbers."""
+
+    def spelt(extent: str | int) -> str:
+        return re.sub(r"[A-Z]\w*", r'sizes["\g<0>"]', str(extent))
+
+    shape = [spelt(extent) for extent in draft.layout.inputs[name]]
+    if name in draft.sorted:
+        return template("sorted.py.txt", name=name, shape=", ".join(shape))
+    (count,), total = shape, draft.offsets[name]
+    end = spelt(total)
+    return template("offsets.py.txt", name=name, total=str(total), count=count, end=end, dtype=draft.dtypes[name])
 
 
 def _distributions_text(draft: TaskDraft) -> str:

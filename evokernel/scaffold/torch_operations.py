@@ -9,7 +9,8 @@ import torch
 
 from evokernel.scaffold.constant_tensors import constant_tensor
 from evokernel.scaffold.index_operations import counted, gathered, in_steps, looked_up, scattered, stored
-from evokernel.scaffold.operation_graph import INTEGERS, TRANSCENDENTAL, Kind, Node, OperationGraph
+from evokernel.scaffold.operation_graph import INTEGERS, TRANSCENDENTAL, Kind, Node, OperationGraph, merged_dims
+from evokernel.scaffold.recurrent_layers import recurrence_node
 from evokernel.scaffold.reductions import RUNNING_EXTREMES, extreme, running, variance
 from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
 from evokernel.scaffold.window_operations import average_pooling, convolution, max_pooling
@@ -35,7 +36,7 @@ _LOGIC = frozenset({
 _INTEGER_SAFE = frozenset({"add", "sub", "mul", "neg", "relu", "maximum", "minimum", "abs", "sign", "where"}) | _LOGIC
 
 
-_SAME = {"__lshift__": "shift_left", "__rshift__": "shift_right_arithmetic"}
+_SAME = {"__lshift__": "shift_left", "__rshift__": "shift_right_arithmetic", "_neg_view": "neg"}
 """Operations that torch has under a second name."""
 
 
@@ -273,8 +274,8 @@ class OperationConverter:
     def _matmul(self, node: Any) -> Node:
         left, right = (self.value(item) for item in node.args)
         shape, kind = tuple(node.meta["val"].shape), self._kind(node)
-        apart = _batch(left)
-        if apart and (len(right.shape) == 2 or _batch(right) == apart):
+        apart = merged_dims(left)
+        if apart and (len(right.shape) == 2 or merged_dims(right) == apart):
             # Loops over the dimensions that torch merged, since a merged index would need divisions.
             right = right if len(right.shape) == 2 else right.args[0]
             inner = left.args[0].shape[-2] if len(shape) > 2 else None
@@ -321,6 +322,10 @@ class OperationConverter:
         into = self._constant(values, source.kind) if isinstance(values, (int, float)) else self.value(values)
         return scattered(self._graph, source, dim, self.value(index), into, how=reduction)
 
+    def _recurrence(self, node: Any) -> Node:
+        self.exact = False
+        return recurrence_node(self._graph, self._given(node.args[:4]), node.args[4], _shapes(node)[0])
+
     def _convolution(self, node: Any) -> Node:
         return convolution(self._graph, self._given(node.args[:3]), node.args[3:], tuple(node.meta["val"].shape))
 
@@ -341,11 +346,6 @@ def _shapes(node: Any) -> list[tuple[int, ...]]:
 
 def _axes(node: Any) -> int:
     return 3 if "3d" in str(node.target) else 2
-
-
-def _batch(node: Node) -> tuple[int, ...]:
-    """Return the leading dimensions that were merged into the first, or nothing."""
-    return node.args[0].shape[: int(node.attrs[1]) + 1] if node.op == "collapse" and node.attrs[0] == 0 else ()  # type: ignore[arg-type]
 
 
 _RULES: dict[str, Callable[[OperationConverter, Any], Node]] = {
@@ -391,6 +391,7 @@ _RULES: dict[str, Callable[[OperationConverter, Any], Node]] = {
     "aten._int_mm": OperationConverter._matmul,
     "aten.bmm": OperationConverter._matmul,
     "aten.convolution": OperationConverter._convolution,
+    "evokernel.recurrence": OperationConverter._recurrence,
     "aten.avg_pool2d": OperationConverter._average_pool,
     "aten.avg_pool3d": OperationConverter._average_pool,
     "aten.clamp": OperationConverter._clamp,

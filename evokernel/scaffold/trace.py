@@ -338,4 +338,9 @@ def _rule(a: float, b: float, sizes: SymbolicSizes) -> str:
             except NotGeneral:
                 continue
             return text.format(f"static_cast<float>({sizes.text(size)})")
+    for (name, size), size_2 in zip(sizes.first.items(), sizes.second.values(), strict=True):
+        for _, forth, text in _RULES:  # a number times one of these, as in pi / n
+            factor = a / forth(size)
+            if factor and math.isclose(factor, b / forth(size_2), rel_tol=1e-12):
+                return f"{factor!r}f * ({text.format(f'static_cast<float>({name})')})"
     raise NotGeneral(f"a number follows from the sizes in a way that is not known here ({a} and {b})")

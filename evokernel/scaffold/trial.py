@@ -23,7 +23,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from evokernel.errors import TaskError
 from evokernel.scaffold.nested_values import results_of
-from evokernel.scaffold.recurrent_layers import WholeRecurrentLayers
+from evokernel.scaffold.recurrent_layers import WholeFunctions
 from evokernel.scaffold.user_operation import UserOperation
 from evokernel.task import DTYPES
 
@@ -61,7 +61,7 @@ def without_data() -> Iterator[None]:
             FakeTensorMode(allow_non_fake_inputs=True),
             torch.no_grad(),
             sdpa_kernel(SDPBackend.MATH),
-            WholeRecurrentLayers(),
+            WholeFunctions(),
         ):
             yield
     finally:
@@ -193,6 +193,11 @@ def _reason(error: Exception) -> str:
             f"uses random numbers ({error}), so that two right kernels would differ. Pass them in as an input; or put "
             "the module into eval mode, for example self.eval() at the end of its __init__"
         )
+    if isinstance(error, DynamicOutputShapeException) and "_ctc_loss" in str(error):
+        return (
+            "calls ctc_loss, a function of a library whose steps torch does not show. Write them out in the function: "
+            "a loop over time with torch.logsumexp of a state, its left neighbour and the next but one (Graves, 2006)"
+        )
     if isinstance(error, DynamicOutputShapeException):
         return (
             f"makes a tensor whose shape depends on values ({error}); a kernel gets outputs of known shapes. Use "
@@ -245,6 +250,28 @@ class _Counter(TorchDispatchMode):  # type: ignore[misc]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.calls += 1
         return func(*args, **(kwargs or {}))
+
+
+class _Edges(TorchDispatchMode):  # type: ignore[misc]
+    """Notes the memory of tensors in which an operation searches as in sorted ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[int] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if (place := {"aten.searchsorted.Tensor": 0, "aten.bucketize.Tensor": 1}.get(str(func))) is not None:
+            self.found.append(args[place].untyped_storage()._cdata)
+        return func(*args, **(kwargs or {}))
+
+
+def sorted_inputs(subject: UserOperation) -> tuple[str, ...]:
+    """Return the floating-point inputs that an operation takes for sorted along their last axis."""
+    with without_data(), _Edges() as edges:
+        inputs = subject.empty({name: tuple(each.shape) for name, each in subject.inputs.items()})
+        subject.call(inputs)
+        found = {name: each.untyped_storage()._cdata for name, each in inputs.items() if each.is_floating_point()}
+    return tuple(name for name, place in found.items() if place in edges.found)
 
 
 def operations_of(subject: UserOperation, shapes: Mapping[str, tuple[int, ...]]) -> int:

@@ -16,7 +16,7 @@ from torch.func import functional_call
 from evokernel.errors import TaskError
 from evokernel.evaluate.numerics.arrays import torch_dtype
 from evokernel.scaffold.example_text import inputs_line, parse_inputs, parse_tensor
-from evokernel.scaffold.nested_values import NestedArgument, constant_text, holds_tensors, results_of, taken_apart
+from evokernel.scaffold.nested_values import NestedArgument, can_be_spelt, results_of, taken_apart
 from evokernel.scaffold.user_file import load_source
 from evokernel.task import DTYPES
 
@@ -164,7 +164,7 @@ def find_subject(
     forward = target.forward if construct else target
     values = _example(source, forward, chosen[0], text=inputs, given_inputs=example_inputs)
     kinds = inspect.signature(forward).parameters
-    left = [key for key, value in values.items() if value is kinds[key].default and not _can_be_spelt(value)]
+    left = [key for key, value in values.items() if value is kinds[key].default and not can_be_spelt(value, source)]
     behind = [*values][[*values].index(left[0]) :] if left else []
     values = {key: value for key, value in values.items() if key not in left}
     named = [key for key in values if key in behind or kinds[key].kind is inspect.Parameter.KEYWORD_ONLY]
@@ -177,10 +177,13 @@ def find_subject(
         tensors[ours] = value
         return ours
 
-    nested = {key: taken_apart(key, value, source, put) for key, value in values.items() if holds_tensors(value)}
-    constants = {
-        key: value for key, value in values.items() if not isinstance(value, torch.Tensor) and key not in nested
+    others = {
+        key: taken_apart(key, value, source, put)
+        for key, value in values.items()
+        if not isinstance(value, torch.Tensor)
     }
+    nested = {key: value for key, value in others.items() if isinstance(value, NestedArgument)}
+    constants = {key: value for key, value in others.items() if key not in nested}
     weights = _weights(target, taken=set(tensors)) if construct else {}
     for theirs, (ours, value) in weights.items():
         tensors[ours] = value
@@ -206,23 +209,12 @@ def find_subject(
     )
 
 
-def _can_be_spelt(value: Any) -> bool:
-    """Say whether a task file can pass a value; a default that it cannot, such as a function, it leaves out."""
-    if isinstance(value, torch.Tensor) or holds_tensors(value):
-        return True
-    try:
-        constant_text("", value)
-    except TaskError:
-        return False
-    return True
-
-
 def _is_module(value: Any) -> bool:
     return isinstance(value, torch.nn.Module) or (inspect.isclass(value) and issubclass(value, torch.nn.Module))
 
 
 def _is_operation(value: Any) -> bool:
-    return _is_module(value) or inspect.isroutine(value) or isinstance(value, partial)
+    return _is_module(value) or inspect.isroutine(value) or isinstance(value, partial | torch.jit.ScriptFunction)
 
 
 def _operations(source: ModuleType) -> Iterator[tuple[str, Any]]:
@@ -230,7 +222,7 @@ def _operations(source: ModuleType) -> Iterator[tuple[str, Any]]:
     named = {key: value for key, value in vars(source).items() if not key.startswith("_") and key not in _HELPERS}
     own = {key: value for key, value in named.items() if getattr(value, "__module__", None) == source.__name__}
     found = {key: value for key, value in own.items() if _is_operation(value) and not isinstance(value, partial)}
-    found |= {key: value for key, value in named.items() if isinstance(value, torch.nn.Module)}
+    found |= {k: value for k, value in named.items() if isinstance(value, torch.nn.Module | torch.jit.ScriptFunction)}
     found = found or {key: value for key, value in named.items() if isinstance(value, partial)}
     yield from ((key, value) for key, value in named.items() if key in found)
     for kind in own.values() if not found else ():
@@ -240,11 +232,12 @@ def _operations(source: ModuleType) -> Iterator[tuple[str, Any]]:
                     yield f"{kind.__qualname__}.{key}", value.__func__
 
 
-_COMPILED = "_orig_mod", "_torchdynamo_orig_callable"  # of a module and of a function under `torch.compile`
+_COMPILED = "_orig_mod", "_torchdynamo_orig_callable", "_torchdynamo_inline"
+"""What a module and a function under `torch.compile`, and a function under `torch.jit.script`, have of the original."""
 
 
 def _as_written(name: str, value: Any) -> tuple[str, Any]:
-    """Return an operation with its name, without `torch.compile`, which shapes alone would crash."""
+    """Return an operation with its name, without a compiler of torch's, which shapes alone would crash."""
     for inner in _COMPILED:
         if (written := getattr(value, inner, None)) is not None:
             return f"{name}.{inner}", written

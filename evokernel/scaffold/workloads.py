@@ -1,7 +1,9 @@
 """Workloads around the user's sizes: search, holdout, and the range of hidden probes."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import cycle
 
 import torch
@@ -106,8 +108,8 @@ def plan_workloads(
     Own sizes above the limits are halved until they fit. `counts` are weights of the first of them; without any the
     first size counts twice.
     """
-    least = least_size(subject, layout)
-    weights_alone = cost.elements(dict.fromkeys(layout.example, least))  # smaller sizes do not make them fewer
+    least = least_sizes(subject, layout)
+    weights_alone = cost.elements(least)  # smaller sizes do not make them fewer
     count = cost.elements
     cost = replace(cost, elements=lambda dims: count(dims) - weights_alone)
     kept = [_cut(dims, cost, limits, least=least, most_us=limits.own_us) for dims in own]
@@ -123,7 +125,7 @@ def plan_workloads(
         if dims not in search and cost.elements(dims) <= 2 * limits.most_elements
     ]
     high = _probe_high(layout, cost, limits)
-    probe = {name: (least, max(least, min(high, 2 * value + 1) | 1)) for name, value in base.items()}
+    probe = {name: (least[name], max(least[name], min(high, 2 * value + 1) | 1)) for name, value in base.items()}
     cut = tuple(dims for dims, made in zip(own, kept, strict=True) if dims != made)
     return WorkloadDraft(tuple(search), weights, tuple(holdout) or (base,), probe, cut)
 
@@ -152,14 +154,14 @@ def _distinct(all_dims: Sequence[Dims]) -> list[Dims]:
     return [dims for place, dims in enumerate(all_dims) if dims not in all_dims[:place]]
 
 
-def _cut(dims: Dims, cost: WorkloadCosts, limits: WorkloadLimits, *, least: int, most_us: float) -> Dims:
+def _cut(dims: Dims, cost: WorkloadCosts, limits: WorkloadLimits, *, least: Dims, most_us: float) -> Dims:
     while (
         cost.flops(dims) > limits.most_flops
         or cost.elements(dims) > limits.most_elements
         or cost.us(dims, limits) > most_us
     ):
-        largest = max(dims, key=lambda name: dims[name], default="")
-        if not largest or dims[largest] <= 2 * least:
+        largest = max(dims, key=lambda name: dims[name] if dims[name] > 2 * least[name] else 0, default="")
+        if not largest or dims[largest] <= 2 * least[largest]:
             break
         dims = {**dims, largest: dims[largest] // 2}
     return dims
@@ -176,13 +178,19 @@ def _grown(dims: Dims, cost: WorkloadCosts, limits: WorkloadLimits) -> Dims:
 
 
 def _scaled(
-    subject: UserOperation, layout: Layout, base: Dims, factors: Sequence[tuple[float, float]], *, odd: bool, least: int
+    subject: UserOperation,
+    layout: Layout,
+    base: Dims,
+    factors: Sequence[tuple[float, float]],
+    *,
+    odd: bool,
+    least: Dims,
 ) -> list[Dims]:
     """Return the base with dimensions scaled by the two factors in turn; distinct ones that run."""
     made: list[Dims] = []
     for pair in factors:
         dims = {
-            name: max(min(least, value), int(value * pair[place % 2]) | int(odd))
+            name: max(min(least[name], value), int(value * pair[place % 2]) | int(odd))
             for place, (name, value) in enumerate(base.items())
         }
         if dims not in made and _finite(subject, layout, dims, data=False):
@@ -190,13 +198,25 @@ def _scaled(
     return made
 
 
-def least_size(subject: UserOperation, layout: Layout) -> int:
-    """Return the smallest size with finite results, or with any results where none are finite."""
+def least_sizes(subject: UserOperation, layout: Layout) -> Dims:
+    """Return the smallest sizes with finite results, or with any results where none are finite.
+
+    They are one number for all dimensions where there is one, else the least of each beside the example's others.
+    """
     for data in (True, False):
         for least in _LEAST:
-            if _finite(subject, layout, dict.fromkeys(layout.example, least), data=data):
-                return least
-    return min(layout.example.values(), default=1)
+            if _finite(subject, layout, dims := dict.fromkeys(layout.example, least), data=data):
+                return dims
+    found = dict(layout.example)
+    for name, value in layout.example.items():  # as where a number that is fixed names a place
+        found[name] = min(
+            value, 1 + bisect_left(range(1, value), True, key=partial(_runs, subject, layout, found, name))
+        )
+    return found if _finite(subject, layout, found, data=False) else dict(layout.example)
+
+
+def _runs(subject: UserOperation, layout: Layout, dims: Dims, name: str, value: int) -> bool:
+    return _finite(subject, layout, {**dims, name: value}, data=False)
 
 
 def _finite(subject: UserOperation, layout: Layout, dims: Mapping[str, int], *, data: bool) -> bool:

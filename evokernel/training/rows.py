@@ -211,7 +211,7 @@ def _prompt_and_reply(turn: TrainingTurn) -> Row:
 
 def _facts(turn: TrainingTurn) -> Row:
     judged, proposal = turn.judged, turn.judged.result.proposal
-    decisive = turn.decisive
+    decisive = turn.judged.decisive
     return {
         "step": proposal.step,
         "seq": judged.result.seq,

@@ -9,7 +9,7 @@ from typing import Any
 from archive.store import Store
 from evokernel.languages import syntax_of
 from evokernel.records.candidate import Proposal
-from evokernel.records.evaluation import Evaluation, Status
+from evokernel.records.evaluation import Status
 from evokernel.records.llm import Message
 from evokernel.records.timing import Speedup, combined_speedup
 from evokernel.report.rows import CandidateRow, read_judged
@@ -80,15 +80,9 @@ class JudgedKernel:
         return self.judged.status is Status.OK
 
     @property
-    def decisive(self) -> Evaluation:
-        """The newest failure, else the final evaluation, else that of the search."""
-        verdicts = self.judged.verdicts
-        return verdicts.failure or verdicts.reported or self.judged.shown
-
-    @property
     def speedup(self) -> Speedup | None:
         """Speed-up over the fastest baselines; None for a wrong kernel."""
-        return combined_speedup(self.decisive.timings) if self.right and self.decisive.timings else None
+        return combined_speedup(self.judged.decisive.timings) if self.right and self.judged.decisive.timings else None
 
     @property
     def searched(self) -> Speedup | None:
@@ -184,10 +178,10 @@ def kernel_row(each: JudgedKernel) -> Row:
         "source": each.source,
         "diff": _diff(parent.source, each.source) if parent else None,
         "status": each.judged.status.value,
-        "stage": each.decisive.stage.value,
-        "mode": each.decisive.key.mode.value,
+        "stage": each.judged.decisive.stage.value,
+        "mode": each.judged.decisive.key.mode.value,
         "holdout": each.judged.verdicts.holdout.value,
-        "feedback": each.decisive.feedback,
+        "feedback": each.judged.decisive.feedback,
         "speedup": _number(speedup.value if speedup else None),
         "speedup_low": _number(speedup.low if speedup else None),
         "speedup_high": _number(speedup.high if speedup else None),
@@ -315,7 +309,7 @@ def _fixes(kernels: Sequence[JudgedKernel], prompts: _Prompts, choice: TableChoi
         if broken is not None and not broken.right:
             request = (
                 f"This kernel is wrong. Mend it. Reply with the whole source.\n\n{prompts.fence(broken)}\n\n"
-                f"The judge says ({broken.judged.status.value}):\n{broken.decisive.feedback}"
+                f"The judge says ({broken.judged.status.value}):\n{broken.judged.decisive.feedback}"
             )
             facts = {**_answer_facts(each), "error": broken.judged.status.value}
             yield prompts.row("fix", request, {"completion": each}, facts)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from archive.calls import Calls
 from archive.store import Store
-from evokernel.records.evaluation import Evaluation, Status
+from evokernel.records.evaluation import Status
 from evokernel.records.llm import CallStatus, Message, StoredCall
 from evokernel.records.timing import combined_speedup
 from evokernel.report.rows import CandidateRow, read_judged
@@ -37,12 +37,6 @@ class TrainingTurn:
         """
         search = self.judged.verdicts.search
         return CORRECT_SCORE + combined_speedup(search.timings).value if self.right and search else 0.0
-
-    @property
-    def decisive(self) -> Evaluation:
-        """The newest failure, else the final evaluation, else that of the search."""
-        verdicts = self.judged.verdicts
-        return verdicts.failure or verdicts.reported or self.judged.shown
 
 
 def read_turns(store: Store, *, until: int | None = None) -> list[TrainingTurn]:

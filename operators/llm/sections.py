@@ -273,13 +273,13 @@ def _hypotheses(context: Context, *, timed: bool) -> Iterator[PromptSection]:
         for known in hypothesis.changes[-CHANGES:]:
             expected = known.insight.predicted_speedup
             said = f" (expected {expected:.2f}x)" if expected else ""
-            lines.append(f"- {one_line(known.insight.title, TITLE)}{said} -> {known.outcome}{_gains(known)}")
+            gains = f": {_gains(known)}" if known.gains else ""
+            lines.append(f"- {one_line(known.insight.title, TITLE)}{said} -> {known.outcome}{gains}")
         yield PromptSection("hypotheses", "\n".join(lines), worth=LESSON)
 
 
 def _gains(known: KnownInsight) -> str:
-    results = ", ".join("failed" if gain is None else f"{math.exp(gain):.2f}x" for gain in known.gains[-6:])
-    return f": {results}" if results else ""
+    return ", ".join("failed" if gain is None else f"{math.exp(gain):.2f}x" for gain in known.gains[-6:])
 
 
 def _insight(known: KnownInsight, context: Context, *, timed: bool) -> str:
@@ -287,8 +287,7 @@ def _insight(known: KnownInsight, context: Context, *, timed: bool) -> str:
     about = f" of `{insight.candidate}`{_where(insight.candidate, context, timed=timed)}" if insight.candidate else ""
     facts = [f"expected {insight.predicted_speedup:.2f}x"] if insight.predicted_speedup else []
     if known.gains and timed:
-        results = ", ".join("failed" if gain is None else f"{math.exp(gain):.2f}x" for gain in known.gains[-6:])
-        facts.append(f"kernels made with it came to {results} of their parents")
+        facts.append(f"kernels made with it came to {_gains(known)} of their parents")
     elif not known.gains:
         facts.append("not used yet")
     head = f"### {insight.kind.value.capitalize()}{about}" + (f" ({'; '.join(facts)})" if facts else "")

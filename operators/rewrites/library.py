@@ -4,12 +4,16 @@ A language declares its reader, its writer and its rewrites. Order matters to a 
 often, so the strong rewrites come first.
 """
 
-from collections.abc import Callable, Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeVar
 
 from evokernel.task import Task
+
+TUNING = re.compile(r"#\s*tune(?:-where)?:")
+"""Beginning of a comment that names tunables, in every language with Python around its kernels."""
 
 
 class RewriteSite(Protocol):
@@ -113,6 +117,17 @@ class RewriteLibrary(Generic[ReadT, SiteT, WrittenT]):
 
 
 AnyRewriteLibrary = RewriteLibrary[Any, Any, Any]
+
+
+def edited(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
+    """Return a text with spans of it replaced. Raises `ValueError` if two overlap."""
+    pieces, at = [], 0
+    for start, stop, new in sorted(edits, key=lambda edit: edit[:2]):
+        if start < at:
+            raise ValueError(f"edits overlap at offset {start}")
+        pieces += [text[at:start], new]
+        at = stop
+    return "".join(pieces) + text[at:]
 
 
 def unused_name(name: str, used: Collection[str]) -> str:

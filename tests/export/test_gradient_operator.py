@@ -12,8 +12,8 @@ from tests.support.exports import run_beside
 FUNCTION = """
 import torch
 
-def rmsnorm(x, gain):
-    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * gain
+def rmsnorm(x, gain, eps=1e-6):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * gain
 """
 SHORT = "evaluation: {quick_ms: 10, precise_ms: 10, final_ms: 20, final_processes: 1}\n"
 USE = """
@@ -45,6 +45,13 @@ assert len(calls) == 4
 wide = [torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((5, 7), (7,))]
 assert torch.autograd.gradcheck(rmsnorm, wide)  # torch answers, through the same operator
 assert len(calls) == 4
+assert torch.equal(rmsnorm(x, gain, eps=1e-6), rmsnorm(x, gain))
+try:
+    rmsnorm(x, gain, eps=1e-5)
+except ValueError as error:
+    assert "computes with eps=1e-06 alone" in str(error)
+else:
+    raise SystemExit("another value was taken")
 frozen = rmsnorm(x, gain.clone().requires_grad_())
 frozen.sum().backward()  # gradients of an expanded tensor
 try:

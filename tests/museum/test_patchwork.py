@@ -77,3 +77,8 @@ def test_short_cuts_show_on_a_patchwork(kernel: Exhibit, tmp_path: Path) -> None
         assert all("offset" in each for each in seen), "some rows of which are normal"
     else:
         assert seen == []
+
+
+def test_a_look_at_some_rows_often_misses_those_far_from_zero(tmp_path: Path) -> None:
+    (kernel,) = (each for each in read_exhibits(CHEATS / "cpp") if each.name == "one_pass_by_rows")
+    assert len(mistakes(kernel, tmp_path, ("offset",) * 10)) >= 5

@@ -283,3 +283,35 @@ def test_nothing_half_written_is_left(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert [path.name for path in tmp_path.iterdir()] == ["old.cpp"]
+
+
+EDGES = "import torch\ndef bins(x, edges): return torch.bucketize(x, edges), torch.searchsorted(edges, x, right=True)\n"
+CSR = """
+import torch
+
+def rows(crow, col, values, x):
+    row = torch.repeat_interleave(torch.arange(crow.numel() - 1), crow.diff(), output_size=col.numel())
+    return x.new_zeros(crow.numel() - 1).index_add(0, row, values * x[col])
+
+def get_inputs():
+    return [torch.arange(9) * 4, torch.arange(32) % 24, torch.randn(32), torch.randn(24)]
+"""
+
+
+def test_offsets_get_a_generator(tmp_path: Path) -> None:
+    (folder := tmp_path / "own").mkdir()  # the sandbox reads it as another user
+    (path := folder / "ops.py").write_text(CSR, encoding="utf-8")
+    project = init_project(path, out=folder / "out", settings=ON_CPU)
+    assert kernel(project)
+    crow, col = project.task.signature.inputs[:2]
+    assert crow.generator is not None
+    assert crow.below == f"{project.task.signature.inputs[2].shape[0]} + 1"
+    assert col.generator is None
+
+
+def test_what_is_searched_is_sorted(tmp_path: Path) -> None:
+    (folder := tmp_path / "own").mkdir()
+    (path := folder / "ops.py").write_text(EDGES, encoding="utf-8")
+    project = init_project(path, inputs="x: 16x24, edges: 12", out=folder / "out", settings=ON_CPU)
+    assert kernel(project)
+    assert [tensor.generator is not None for tensor in project.task.signature.inputs] == [False, True]

@@ -1,5 +1,6 @@
 """Tensors inside dicts, lists, named tuples and dataclasses, as arguments and as results of an operation."""
 
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from evokernel.scaffold.trial import changes_apart, outputs_of, state_apart
 from evokernel.scaffold.user_operation import UserOperation, find_subject
 
 FILE = """
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import NamedTuple
 
 import torch
@@ -29,6 +31,23 @@ class Batch:
     x: torch.Tensor
     masks: list
     scale: float = 2.0
+
+
+class Mode(Enum):
+    ADD = 1
+    SCALE = 2
+
+
+@dataclass(frozen=True)
+class Config:
+    eps: float
+    mode: Mode = Mode.ADD
+    widths: list = field(default_factory=list)
+
+
+def configured(x, config: Config, shape: torch.Size, unused=Config(1.0)):
+    y = x * config.widths[0] if config.mode is Mode.SCALE else x + config.widths[0]
+    return y.sum(-1) + config.eps + shape.numel()
 
 
 def step(state: State, dt=0.5) -> State:
@@ -107,6 +126,16 @@ def test_arguments_are_taken_apart_and_results_named(file: Path) -> None:
             torch.testing.assert_close(one, other)
 
 
+def test_arguments_that_hold_numbers_alone(file: Path) -> None:
+    own = find_subject(file, name="step", example_inputs=(X, X)).target.__globals__
+    config = own["Config"](0.5, own["Mode"].SCALE, [2])
+    subject = subject_of(file, "configured", X, config, X.shape[1:])
+    assert set(subject.inputs) == {"x"}
+    told = "source.configured(x, source.Config(eps=0.5, mode=source.Mode.SCALE, widths=[2]), torch.Size((3,)), "
+    assert told in call_text(subject)
+    torch.testing.assert_close(of_text(subject, {"x": X}), 2 * X.sum(-1) + 3.5)
+
+
 def test_layers_that_return_states_in_a_tuple_of_their_own(file: Path) -> None:
     subject = subject_of(file, "Memory", torch.randn(6, 2, 3))
     assert [*subject.returned.values()] == ["[0]", "[1][0]", "[1][1]"]
@@ -126,5 +155,10 @@ def test_a_class_that_the_file_does_not_hold(file: Path) -> None:
     class Elsewhere(dict[str, torch.Tensor]):
         pass
 
-    with pytest.raises(TaskError, match=r"'batch' is a Elsewhere.*import it there, or pass tensors in a tuple"):
+    class Level(Enum):
+        DEBUG = 1
+
+    with pytest.raises(TaskError, match=r"'batch' is a Elsewhere.*import it there, or pass its parts in a tuple"):
         find_subject(file, name="loss", example_inputs=(Elsewhere(x=X),))
+    with pytest.raises(TaskError, match=r"a class that the file does not hold"):
+        find_subject(file, name="configured", example_inputs=(X, Level.DEBUG, (3,)))

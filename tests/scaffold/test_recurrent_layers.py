@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from evokernel.scaffold.recurrent_layers import WholeRecurrentLayers
+from evokernel.scaffold.recurrent_layers import WholeFunctions
 from evokernel.scaffold.trial import without_data
 
 
@@ -13,7 +13,7 @@ from evokernel.scaffold.trial import without_data
 def test_results_are_those_of_torch(kind: type[nn.RNNBase], both_ways: bool) -> None:
     layer = kind(5, 7, 2, bias=both_ways, bidirectional=both_ways, batch_first=both_ways).double()
     x = torch.randn(3, 4, 5, dtype=torch.float64)
-    with torch.no_grad(), WholeRecurrentLayers():
+    with torch.no_grad(), WholeFunctions():
         made = layer(x)
     torch.testing.assert_close(made, layer(x))
 

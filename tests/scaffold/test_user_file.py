@@ -89,6 +89,31 @@ def test_a_loop_over_an_axis_keeps_its_size(tmp_path: Path) -> None:
     assert layout.inputs["x"] == (6, "M", "N")
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    return torch.cat([each.exp() / each.sum() for each in x.split(4)])\n",  # a step for four elements
+        "    h = [x[0]]\n    for i in range(1, len(x)): h.append(x[i] - sum(h[j] for j in range(i)))\n"
+        "    return torch.stack(h)\n",  # more steps for each element than for the one before
+    ],
+)
+def test_steps_of_other_kinds_keep_a_size_too(tmp_path: Path, body: str) -> None:
+    path = tmp_path / "ops.py"
+    path.write_text(f"import torch\ndef steps(x):\n{body}", encoding="utf-8")
+    layout = derive_layout(find_subject(path, inputs="x: 24x32"))
+    assert layout.stepped == (("x", 0),)
+
+
+def test_a_table_that_computed_indices_fit_keeps_its_size(tmp_path: Path) -> None:
+    path = tmp_path / "ops.py"
+    path.write_text(
+        "import torch\ndef biased(x, table): return x + table[torch.arange(x.shape[-1]).clamp(max=8)]\n",
+        encoding="utf-8",
+    )
+    subject = find_subject(path, inputs="x: 32x64, table: 9")
+    assert tied_by_indices(subject, derive_layout(subject)).inputs == {"x": ("M", "N"), "table": (9,)}
+
+
 def test_sizes_that_computed_indices_tie(tmp_path: Path) -> None:
     path = tmp_path / "ops.py"
     path.write_text(

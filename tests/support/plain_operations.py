@@ -1,5 +1,6 @@
 """Small operations of many kinds, each with the shapes of its arguments."""
 
+import math
 from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any
@@ -272,6 +273,36 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
     "cell": (
         lambda x, y, a, b, c: torch.gru_cell(x, y, a, b, c, c),
         {"x": ("M", "K"), "y": ("M", 4), "a": (12, "K"), "b": (12, 4), "c": (12,)},
+    ),
+    "lstm_layers": (
+        lambda x, h, a, b, c: torch.lstm(x, (h, 2 * h), [a, b, c, -c], True, 1, 0.0, False, False, False),
+        {"x": ("S", "B", "K"), "h": (1, "B", 3), "a": (12, "K"), "b": (12, 3), "c": (12,)},
+    ),
+    "gru_both_ways": (
+        lambda x, h, a, b, c: torch.gru(x, h, [a, b, c, -c, 2 * a, -b, c, c], True, 1, 0.0, False, True, True),
+        {"x": ("B", "S", "K"), "h": (2, "B", 3), "a": (9, "K"), "b": (9, 3), "c": (9,)},
+    ),
+    "rnn_without_bias": (
+        lambda x, h, a, b: (
+            torch.rnn_tanh(x, h, [a, b], False, 1, 0.0, False, False, False)[0],
+            torch.rnn_relu(x, h, [a, b], False, 1, 0.0, False, False, False)[1],
+        ),
+        {"x": ("S", "B", "K"), "h": (1, "B", "D"), "a": ("D", "K"), "b": ("D", "D")},
+    ),
+    "numbers_times_sizes": (
+        lambda x: x * math.pi / x.shape[1] + (x * (2 / x.shape[0]) ** 0.5).cos(),
+        MN,
+    ),
+    "functions_by_rules": (
+        lambda x, y: (
+            torch.cov(x),
+            torch.corrcoef(x),
+            torch.cat((x, y), 1) + torch.cat((y, x), 1),
+            functional.pad(x[None], (1, 2), mode="circular"),
+            torch.take_along_dim(x, y[:1].argsort(1) % x.shape[1], 1),
+            ((x > 0).__iand__(x < 1)).float(),
+        ),
+        {"x": ("M", "N"), "y": ("M", "K")},
     ),
     "chain": (lambda x: reduce(lambda made, _: made * torch.tanh(made + made.mean()), range(12), x), MN),
 }

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import torch
 
@@ -72,7 +73,9 @@ def confine_generators(task: Task, spec: str, *, sandbox: Sandbox | None = None)
     signature = task.signature
     if not signature.generators:
         return task
-    pool = CompilePool(sandbox or detect_sandbox(), _toolbox(spec), limits=CompileLimits(blob_bytes=_CONTENT_BYTES))
+    pool = CompilePool(
+        sandbox or detect_sandbox(), _toolbox(task, spec), limits=CompileLimits(blob_bytes=_CONTENT_BYTES)
+    )
     path = str(task_path(spec))
     confined = {
         generator: ConfinedGenerator(pool, path, number) for number, generator in enumerate(signature.generators)
@@ -84,12 +87,14 @@ def confine_generators(task: Task, spec: str, *, sandbox: Sandbox | None = None)
     return replace(task, signature=Signature(inputs, signature.scalars, signature.outputs))
 
 
-def _toolbox(spec: str) -> CompilerPrograms:
-    ours = Path(__file__).parents[3]
+def _toolbox(task: Task, spec: str) -> CompilerPrograms:
+    """Return the program, which may read the folder of the task file, and that of the file which `init` made it of."""
+    ours, source = Path(__file__).parents[3], getattr(task.reference, "__globals__", {}).get("source")
+    beside = [str(Path(source.__file__).parent)] if isinstance(source, ModuleType) and source.__file__ else []
     return CompilerPrograms(
         programs={_PROGRAM: f"inside.untrusted.{_PROGRAM}"},
         preload=("torch", "numpy"),
-        folders=(str(ours), str(task_path(spec).parent)),
+        folders=(str(ours), str(task_path(spec).parent), *beside),
     )
 
 

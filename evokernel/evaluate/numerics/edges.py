@@ -24,9 +24,29 @@ from evokernel.task import Task, Workload
 
 _DIRECTIONS = (1, 1, -1, 1, 1, 1, -1, -1, -1, 1, -1)
 _RUNS = len(_DIRECTIONS) + 1
+_LINEAR = {
+    *(
+        "mm",
+        "bmm",
+        "mv",
+        "dot",
+        "addmm",
+        "addmv",
+        "baddbmm",
+        "convolution",
+        "sum",
+        "cumsum",
+        "scatter_add",
+        "index_add",
+    ),
+    "index_put",
+}
+"""Operations that only add up, products or numbers."""
 _SUMS = {
-    *("mm", "bmm", "mv", "dot", "addmm", "addmv", "baddbmm", "convolution", "sum", "mean", "cumsum", "var", "std"),
-    *("var_mean", "std_mean", "native_layer_norm", "native_group_norm", "native_batch_norm"),
+    *_LINEAR,
+    *("mean", "var", "std", "var_mean", "std_mean", "native_layer_norm", "native_group_norm", "native_batch_norm"),
+    *("avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "scatter_reduce", "index_reduce"),
+    *("_embedding_bag", "_embedding_bag_forward_only"),
 }
 """Operations whose terms may cancel."""
 _DRAWN = 72
@@ -113,6 +133,11 @@ class EdgeDecisions:
         self._ends: list[tuple[Array, Array]] = []
         self._left = self._widened()
 
+    @property
+    def bytes(self) -> int:
+        """The memory that its answers take by now."""
+        return sum(array.nbytes for ends in self._ends for array in ends)
+
     def ends(self, place: int) -> Iterator[tuple[Array, Array]]:
         """Yield the least and the largest numbers that each element of a result may be, wider with each run.
 
@@ -168,9 +193,12 @@ class _Moved(EagerMode):
         self.free |= free
         if free and self._run >= _RUNS:
             args = (self._apart(args[0]), *args[1:])
+        terms = args if self._terms and name_of(func) in _SUMS else ()
+        if terms and name_of(func, in_place=True).endswith("_"):
+            terms = (args[0].clone(), *args[1:])
         made = func(*args, **dict(kwargs or {}))
-        if self._terms and name_of(func, in_place=True) in _SUMS:
-            made = self._summed(func, args, kwargs or {}, made)
+        if terms:
+            self._sum_moved(func, terms, kwargs or {}, made)
         if (ranked := ranked_numbers(func, args, kwargs or {}, made)) is not None:
             self.ranked.append(ranked)
         if (decision := decision_of(func, args, kwargs or {}, made)) is not None:
@@ -179,15 +207,22 @@ class _Moved(EagerMode):
             return tuple(self._moved(each) for each in made)
         return self._moved(made)
 
-    def _summed(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], made: Any) -> Any:
-        """Return sums of moved terms where the sum is inexact; their directions are drawn for each run."""
+    def _sum_moved(self, func: Any, terms: tuple[Any, ...], kwargs: Mapping[str, Any], made: Any) -> None:
+        """Replace inexact sums by those of moved terms, whose directions are drawn for each run.
+
+        What cancels to few bits is exact in no order but by luck: the sum of the terms' sizes must be exact, too.
+        """
         self._draw_for_run()
-        other = func(
-            *(self._each_moved(each, step=self._unit) if _is_double(each) else each for each in args), **kwargs
+        moved = func(
+            *(self._each_moved(each, step=self._unit) if _is_double(each) else each for each in terms), **kwargs
         )
-        if isinstance(made, tuple):
-            return tuple(self._if_inexact(each, moved) for each, moved in zip(made, other, strict=True))
-        return self._if_inexact(made, other)
+        sizes = made
+        if name_of(func) in _LINEAR:
+            sizes = func(*(each.abs() if _is_double(each) else each for each in terms), **kwargs)
+        for sums in zip(*(each if isinstance(each, tuple) else (each,) for each in (made, moved, sizes)), strict=True):
+            if _is_double(sums[0]):
+                exact = self._is_exact(sums[0]) & self._is_exact(sums[2])
+                sums[0].copy_(torch.where(exact, sums[0], sums[1]))
 
     def _apart(self, numbers: Array) -> Array:
         """Return numbers in the same order, equal ones in any."""
@@ -218,13 +253,14 @@ class _Moved(EagerMode):
         step = self._unit if step is None else step
         return part.mul_(2 * step).add_(1 - step).mul_(numbers)
 
-    def _if_inexact(self, made: Any, moved: Any) -> Any:
-        return torch.where(made.to(self._dtype).double() == made, made, moved) if _is_double(made) else made
+    def _is_exact(self, made: Array) -> Array:
+        exact: Array = made.to(self._dtype).double() == made
+        return exact
 
     def _moved(self, made: Any) -> Any:
         if not _is_double(made):
             return made
-        inexact = made.to(self._dtype).double() != made
+        inexact = ~self._is_exact(made)
         self._operations += 1
         if inexact.any():
             self.nothing = False

@@ -11,6 +11,8 @@ from evokernel.task import Task, Workload, WorkloadSet
 
 FENCED = "fenced"
 """The name of all workloads of `fenced_workloads`: a worker has the buffers of one of them at a time."""
+BESIDE = "beside"
+"""The name of a hidden shape near those of the search; the others are drawn from their ranges."""
 _FENCED_BYTES = 4 << 20
 _SMALLER = (0.25, 0.75)
 """Least and largest factor on numbers that are no sizes: a part of an admitted number is less strange than twice."""
@@ -54,7 +56,7 @@ def workload_beside(workloads: WorkloadSet, rng: np.random.Generator) -> Workloa
         if not any(isinstance(end, str) for end in ends):
             low, high = max(low, sizes[name] - max(sizes[name] // 8, 1)), sizes[name]
         sizes[name] = _odd(low, max(high, low), rng)
-    return Workload("beside", {**searched.dims, **sizes}) if workloads.probe else None
+    return Workload(BESIDE, {**searched.dims, **sizes}) if workloads.probe else None
 
 
 def _drawn(workloads: WorkloadSet, draw: Callable[[int, int], int]) -> dict[str, int | float]:

@@ -22,6 +22,10 @@ _LOUD = ("wide", "needles")
 _PATCHWORKS = (PATCHWORK, PATCHWORK_KEPT, PATCHWORK_FEW)
 _MIXED = 0.75
 """Share of the draws of `offset` in which some rows are normal."""
+_MANY_ROWS, _FEW_ROWS = 32, 4
+"""Of so many rows as few may stay."""
+_FEW_SHARE = 2 / 3
+"""Share of these draws in which they do."""
 _NARROW_RANGE = ("float16", "float8_e4m3fn", "float8_e5m2")
 """Dtypes whose largest number (65504 of float16) one product of ordinary magnitudes would exceed."""
 _BYTES = ("int8", "uint8")
@@ -132,12 +136,16 @@ def _has_rows(count: int, row: int) -> bool:
 def _mix_rows(values: Array, source: InputSource, *, draw: Callable[[str, int], Array]) -> None:
     """Make some rows normal ones, the first of them more often: no sample tells that numbers do not cancel elsewhere.
 
-    At least a quarter stays, on the average: what one row may be off by is measured on all of them.
+    In most draws of many rows a few stay, which a look at each seventh row misses as often as not. They are not fewer:
+    what one row may be off by is measured on all that stay.
     """
     rows, width = values.shape
     share = source.uniform(0.25, 0.75, 1)
     chosen = source.uniform(0.0, 1.0, rows) < share
     chosen[:1] |= source.uniform(0.0, 1.0, 1) < share
+    if rows >= _MANY_ROWS and source.uniform(0.0, 1.0, 1) < _FEW_SHARE:
+        chosen[:] = True
+        chosen[source.integers(0, rows, _FEW_ROWS)] = False
     places = chosen.nonzero()[:, 0]
     if len(places):
         values[places] = draw("normal", len(places) * width).view(-1, width)

@@ -54,7 +54,8 @@ def _call(task: Task, workload: Workload, given: Mapping[str, Array], *, high: b
         raise TaskError(
             f"task {task.name!r}: the reference raised {type(error).__name__}: {error} (it is called with "
             f"{'fp64 copies of ' if high else ''}its tensors as keywords: {', '.join([*given, *scalars])}; with "
-            f"{dict(workload.dims)}). If only some inputs are allowed, name those distributions in Task.distributions"
+            f"{dict(workload.dims)}). If only some inputs are allowed, name those distributions in Task.distributions; "
+            "integers that must fit other inputs, as block tables do, need a generator (docs/tasks.md)"
         ) from error
     if isinstance(results, torch.Tensor):
         results = (results,)

@@ -123,6 +123,8 @@ class Expected:
     distribution: str
     outputs: tuple[ExpectedOutput, ...]
     """In/out tensors, then outputs, in the order of the signature."""
+    decided: EdgeDecisions | None = None
+    """What gives the outputs' `ends`."""
 
     def tolerance(self) -> "Expected":
         """Return what timed calls on other inputs are compared by: shapes and limits, without the numbers."""
@@ -137,7 +139,7 @@ class Expected:
             )
             for output in self.outputs
         ]
-        return replace(self, outputs=tuple(bare))
+        return replace(self, outputs=tuple(bare), decided=None)
 
 
 def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distribution: str) -> Expected:
@@ -166,7 +168,7 @@ def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distr
             output = replace(output, edge_share=share)
         outputs.append(replace(output, exact=demanded and _fits_exactly(output, reduction=reduction)))
     edged = _with_edges(outputs, task, workload, inputs, growth=growth)
-    return Expected(workload, distribution, tuple(edged))
+    return Expected(workload, distribution, tuple(edged), decided)
 
 
 def _edge_share(output: ExpectedOutput, due: Array) -> float:

@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from evokernel.export.gradients.gradient_task import differentiable
-from evokernel.export.template_text import fill, new_tensor, op_name
+from evokernel.export.template_text import fill, fixed_texts, new_tensor, op_name, refusal_text
 from evokernel.records.timing import Speedup
 from evokernel.source.expressions import evaluate
 from evokernel.task import Task, Workload
@@ -30,6 +30,9 @@ def pair_texts(
     place = "" if device == "cpu" else f', device="{device}"'
     example = ", ".join(new_tensor(tensor, workload, place) for tensor in forward.signature.inputs)
     count = len(forward.signature.outputs)
+    fixed = fixed_texts(vars(functions).get("FIXED", {}), inputs)
+    keywords = [f"{each}: Any = {value}" for each, value in fixed.items()]
+    typed = [f"{each}: torch.Tensor" for each in inputs]
     return {
         "op.py": fill(
             "gradient_op.py.txt",
@@ -43,7 +46,9 @@ def pair_texts(
             scalars=repr(functions.SCALARS),
             arguments=repr(functions.BACKWARD),
             gradients=repr(functions.GRADIENTS),
-            parameters=", ".join(f"{each}: torch.Tensor" for each in inputs),
+            parameters=", ".join([*typed, *(["*", *keywords] if keywords else [])]),
+            typed=", ".join(typed),
+            refusal=refusal_text(name, fixed),
             given=", ".join(inputs),
             differentiable=", ".join(functions.GRADIENTS),
             schema=f"({', '.join(f'Tensor {each}' for each in inputs)}) -> ({', '.join(['Tensor'] * count)})",

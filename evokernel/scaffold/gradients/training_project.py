@@ -23,6 +23,7 @@ from evokernel.scaffold.gradients.joint_graph import (
 )
 from evokernel.scaffold.gradients.program_text import ProgramText, backward_arguments, value_name
 from evokernel.scaffold.gradients.saved_values import SaveChoice, saved_values, to_decompose
+from evokernel.scaffold.nested_values import constant_text
 from evokernel.scaffold.project import Project, ProjectSettings, init_project, stem_of, whole_or_nothing
 from evokernel.scaffold.task_text import call_text, constants_text, template
 from evokernel.scaffold.trial import state_apart, without_data
@@ -187,6 +188,11 @@ def training_text(subject: UserOperation, layout: Layout, *, save: SaveChoice, s
         saved=repr(tuple(saved)),
         arguments=repr(tuple(meant.get(node, key) for key, node in arguments.items())),
         gradients=repr(tuple(graph.gradients)),
+        fixed=", ".join(
+            f"{each!r}: {text}"
+            for each, value in subject.constants.items()
+            if "source." not in (text := constant_text(each, value))
+        ),
         functions="\n\n".join(functions),
         given=", ".join(subject.inputs),
         model="model = _model()\n    " if subject.construct else "",

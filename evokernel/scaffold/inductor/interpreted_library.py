@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 from triton import language as tl
-from triton.runtime.interpreter import TensorHandle
+from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
 _OTHER_NAMES = {
     "fabs": "abs",
@@ -37,6 +37,19 @@ class InterpretedLibrary:
             return tl.core.tensor(TensorHandle(made, kind), tl.block_type(kind, list(shape)) if shape else kind)
 
         return call
+
+
+def masks_of_numbers() -> None:
+    """Let the interpreter of this process take masks of integers, such as `mask & inside`, for what they are."""
+    for name, place in (("create_masked_load", 0), ("create_masked_store", 1)):
+        wanted = getattr(InterpreterBuilder, name)
+
+        def call(self: Any, pointers: Any, *given: Any, wanted: Any = wanted, place: int = place) -> Any:
+            mask = given[place]
+            truth = TensorHandle(mask.data.astype(np.bool_), tl.int1)
+            return wanted(self, pointers, *given[:place], truth, *given[place + 1 :])
+
+        setattr(InterpreterBuilder, name, call)
 
 
 def _handle(value: Any) -> Any:

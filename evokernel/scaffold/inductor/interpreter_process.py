@@ -14,12 +14,13 @@ import numpy as np
 import torch
 
 from evokernel.errors import TaskError
+from evokernel.evaluate.build.confined_generators import confine_generators
 from evokernel.evaluate.numerics.arrays import is_float
 from evokernel.evaluate.numerics.canary import draw_poison, poison_like
 from evokernel.evaluate.numerics.correctness import judge_output
 from evokernel.evaluate.numerics.inputs import draw, result_tensors
 from evokernel.evaluate.numerics.tolerance import expect
-from evokernel.scaffold.inductor.interpreted_library import InterpretedLibrary
+from evokernel.scaffold.inductor.interpreted_library import InterpretedLibrary, masks_of_numbers
 from evokernel.scaffold.inductor.trace_sizes import check_workloads
 from evokernel.source.python_file import load_file
 from evokernel.source.tunables import read_tunables, with_values
@@ -34,11 +35,13 @@ def main(task_spec: str, device_class: str, program: str, answer: str) -> None:
 
     After each size it writes what it found until then, and how many there were, as `sizes`.
     """
-    task = load_task(task_spec).on(device_class)
+    task = confine_generators(load_task(task_spec), task_spec).on(device_class)
     text = Path(program).read_text()
-    if any(is_float(tensor.dtype) and DTYPES[tensor.dtype] < 4 for tensor in task.signature.tensors):
+    short = any(is_float(tensor.dtype) and DTYPES[tensor.dtype] < 4 for tensor in task.signature.tensors)
+    if short:
         task, text = task.with_floats("float32"), re.sub(r"\b(b?float16|float8\w+)\b", "float32", text)
     told = {"wrong": ""}
+    masks_of_numbers()
     if not torch.cuda.is_available():
         torch.cuda.device = contextlib.nullcontext  # host code may choose the device of its tensors
     try:
@@ -46,8 +49,9 @@ def main(task_spec: str, device_class: str, program: str, answer: str) -> None:
         for count, workload in enumerate(check_workloads(task), 1):
             told["wrong"] = told["wrong"] or _compare(task, run, workload)
             Path(answer).write_text(json.dumps({**told, "sizes": count}))  # for when the next one takes too long
-    except TaskError:  # called with fp32, it does not give the outputs their types
-        told = {"failed": "it rounds to short types in its own way, and the reference casts to one"}
+    except TaskError as error:  # called with fp32, it does not give the outputs their types
+        own = "it rounds to short types in its own way, and the reference casts to one"
+        told = {"failed": own if short else str(error)[:200]}
     except Exception as error:  # noqa: BLE001  the interpreter runs what was generated, which may raise anything
         told = {"failed": f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"[:200]}
     Path(answer).write_text(json.dumps(told))

@@ -7,7 +7,7 @@ from unittest import mock
 
 import torch
 import torch._dynamo
-from torch._inductor import lowering
+from torch._inductor import ir, lowering
 from torch._inductor.decomposition import select_decomp_table
 from torch._subclasses.fake_impls import op_implementations_dict
 
@@ -77,6 +77,7 @@ def _own_lowerings(operation: Any) -> Iterator[None]:
         mock.patch.dict(lowering._maybe_layout_constraints, {operation: None}),
         mock.patch.dict(op_implementations_dict),
         mock.patch.object(lowering, "should_fallback_max_pool_with_indices", return_value=False),
+        mock.patch.object(ir.Scan, "num_splits", return_value=(ir.ReductionHint.DEFAULT, 1)),  # needs no room beside
         mock.patch.dict(_aten.max_pool1d.default.py_kernels, {_COMPOSITE: max_pool_1d}),
     ):
         del op_implementations_dict[operation]

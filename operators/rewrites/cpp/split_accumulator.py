@@ -48,7 +48,9 @@ class SplitAccumulator:
                 if ops:
                     found.append(LoopSite(path, f"{', '.join(sorted(ops))} in loop {loop.var}", ("one",)))
         if len(found) > 1:
-            found.insert(0, LoopSite((), f"all {len(found)} reductions", ("all", *(_key(s.path) for s in found))))
+            found.insert(
+                0, LoopSite((), f"all {len(found)} reductions", ("all", *(".".join(map(str, s.path)) for s in found)))
+            )
         return found
 
     def _simple(self, program: ir.Program, path: ir.Path, loop: ir.For) -> bool:
@@ -121,10 +123,6 @@ def _near(access: ArrayAccess, symbol: str) -> bool:
 
 def _replaced(body: tuple[ir.Stmt, ...], name: str, part: ir.Expr) -> tuple[ir.Stmt, ...]:
     return ir.map_body(body, lambda e: part if e == ir.Var(name) else e)
-
-
-def _key(path: ir.Path) -> str:
-    return ".".join(map(str, path))
 
 
 def _identity(name: str, op: str, kind: str) -> ir.Expr:

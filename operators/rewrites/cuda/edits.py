@@ -1,15 +1,13 @@
 """Edits of a CUDA C++ source by spans: the rest of the text stays as written, comments and tunables included."""
 
 import ast
-import re
 from collections.abc import Iterable, Sequence
 
 from operators.rewrites.cuda.loops import CudaLoop
 from operators.rewrites.cuda.source import CudaModule, offset_of
-from operators.rewrites.library import unused_name
+from operators.rewrites.library import TUNING, edited, unused_name
 
 _HEAD = {"preproc_def", "preproc_function_def", "preproc_include", "preproc_call", "type_definition", "comment"}
-_TUNING = re.compile(r"#\s*tune(?:-where)?:")
 
 
 class CudaEdits:
@@ -71,22 +69,30 @@ class CudaEdits:
 
     def result(self) -> str:
         """Return the edited text. Raises `ValueError` if two edits overlap."""
-        pieces, at = [], 0
-        for start, stop, text in sorted(self._edits, key=lambda edit: edit[:2]):
-            if start < at:
-                raise ValueError(f"edits overlap at offset {start}")
-            pieces += [self.module.text[at:start], text]
-            at = stop
-        return "".join(pieces) + self.module.text[at:]
+        return edited(self.module.text, self._edits)
 
     def _head_end(self) -> int:
         """Return the offset behind the last line on tuning in front of the kernels, else behind the imports."""
         lines = self.module.text[: self.module.start].splitlines(keepends=True)
-        tuned = [number for number, line in enumerate(lines) if line[-1] == "\n" and _TUNING.search(line)]
+        tuned = [number for number, line in enumerate(lines) if line[-1] == "\n" and TUNING.search(line)]
         if tuned:
             return sum(map(len, lines[: tuned[-1] + 1]))
         head = [stmt for stmt in self.module.tree.body if isinstance(stmt, ast.Import | ast.ImportFrom)]
         return offset_of(self.module.text, max(stmt.end_lineno or 0 for stmt in head) + 1, 0) if head else 0
+
+
+def unrolled(module: CudaModule, loop: CudaLoop, turn: str, turns: str, body: Sequence[str]) -> list[str]:
+    """Return a loop by turns whose number the compiler knows, so that arrays indexed by them stay in registers."""
+    start, bound, step = (module.written(part) for part in (loop.start, loop.bound, loop.step))
+    return [
+        "#pragma unroll",
+        f"for (int {turn} = 0; {turn} < {turns}; ++{turn}) {{",
+        f"    const {loop.kind} {loop.counter} = {start} + {turn} * ({step});",
+        f"    if ({loop.counter} < {bound}) {{",
+        *indented(indented(body)),
+        "    }",
+        "}",
+    ]
 
 
 def indented(lines: Iterable[str]) -> list[str]:

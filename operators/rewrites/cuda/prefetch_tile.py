@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from operators.rewrites.cuda.edits import CudaEdits, indented
+from operators.rewrites.cuda.edits import CudaEdits, indented, unrolled
 from operators.rewrites.cuda.loops import CudaLoop, blocks_in, leaves, loop_of, loops_of
 from operators.rewrites.cuda.source import CudaKernel, CudaModule, CudaSite, apart, spliced
-from operators.rewrites.cuda.syntax import declared_in, names_in, plain, rebound_in, walk
+from operators.rewrites.cuda.syntax import assigned, declared_in, names_in, plain, rebound_in, walk
 from operators.rewrites.cuda.tiles import is_barrier, is_constant, reads_inputs_only, shared_arrays, stored_arrays
 
 
@@ -71,8 +71,7 @@ class PrefetchTile:
         for stage, name in zip(pipeline.stages, names, strict=True):
             edits.replace(stage.loop, _store(module, stage, name, turn))
         arrays = [
-            f"{stage.kind} {name}[({module.written(stage.loop.bound)} + ({module.written(stage.loop.step)}) - 1)"
-            f" / ({module.written(stage.loop.step)})];"
+            f"{stage.kind} {name}[{_rounds(module, stage)}];"
             for stage, name in zip(pipeline.stages, names, strict=True)
         ]
         begin = [*arrays, f"if ({start} < {bound}) {{", f"    const {kind} {counter} = {start};", *indented(fetch), "}"]
@@ -93,18 +92,12 @@ def _array(stage: _Stage) -> str:
 
 
 def _round(module: CudaModule, stage: _Stage, turn: str, body: Sequence[str]) -> list[str]:
-    """Return the rounds of a thread; the compiler knows how many, so what they hold stays in registers."""
-    loop = stage.loop
-    start, bound, step = (module.written(part) for part in (loop.start, loop.bound, loop.step))
-    return [
-        "#pragma unroll",
-        f"for (int {turn} = 0; {turn} < ({bound} + ({step}) - 1) / ({step}); ++{turn}) {{",
-        f"    const {loop.kind} {loop.counter} = {start} + {turn} * ({step});",
-        f"    if ({loop.counter} < {bound}) {{",
-        *indented(indented(body)),
-        "    }",
-        "}",
-    ]
+    return unrolled(module, stage.loop, turn, _rounds(module, stage), body)
+
+
+def _rounds(module: CudaModule, stage: _Stage) -> str:
+    bound, step = module.written(stage.loop.bound), module.written(stage.loop.step)
+    return f"({bound} + ({step}) - 1) / ({step})"
 
 
 def _fetch(module: CudaModule, stage: _Stage, name: str, turn: str) -> list[str]:
@@ -184,12 +177,11 @@ def _stage(module: CudaModule, kernel: CudaKernel, stmt: Node) -> _Stage | None:
         if whole and reads_inputs_only(module, kernel, *loads) and not _reads(stores, arrays, kernel):
             return _Stage(loop, before, next(iter(name)), kind, [extent], None)
         return None
-    target = stores[0].named_children[0] if len(stores) == 1 and stores[0].named_children else None
-    if target is None or target.type != "assignment_expression" or any(each.type != "declaration" for each in loads):
+    stored = assigned(stores[0]) if len(stores) == 1 else None
+    if stored is None or any(each.type != "declaration" for each in loads):
         return None
-    place, value = target.child_by_field_name("left"), target.child_by_field_name("right")
-    plainly = plain(target.child_by_field_name("operator") or target) == "="
-    if place is None or value is None or not plainly or not reads_inputs_only(module, kernel, *loads, value):
+    _, value = stored
+    if not reads_inputs_only(module, kernel, *loads, value):
         return None
     if any(n.type in ("subscript_expression", "pointer_expression") for each in loads for n in walk(each)):
         return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from operators.rewrites.cuda.edits import CudaEdits, indented
+from operators.rewrites.cuda.edits import CudaEdits, unrolled
 from operators.rewrites.cuda.loops import CudaLoop, always, blocks_in, leaves, loops_of, waits
 from operators.rewrites.cuda.source import CudaKernel, CudaModule, CudaSite, apart, spliced
 from operators.rewrites.cuda.syntax import declared_in, names_in, plain, rebound_in, statements, walk
@@ -54,18 +54,8 @@ class RegisterRow:
             spans = [(n.start_byte, n.end_byte, f"{names[load]}[{turn}]") for load in row.loads for n in places[load]]
             filled = [f"{names[load]}[{turn}] = {module.written(places[load][0])};" for load in row.loads if first]
             body = spliced(module, *loop.inside(module), spans)
-            start, bound, step = (module.written(part) for part in (loop.start, loop.bound, loop.step))
-            lines += [
-                "#pragma unroll",
-                f"for (int {turn} = 0; {turn} < {keep}; ++{turn}) {{",
-                f"    const {loop.kind} {loop.counter} = {start} + {turn} * ({step});",
-                f"    if ({loop.counter} < {bound}) {{",
-                *indented(indented([*filled, *body])),
-                "    }",
-                "}",
-                *loop.pragmas(module),
-            ]
-            rest = [(loop.start.end_byte, loop.start.end_byte, f" + {keep} * ({step})")]
+            lines += [*unrolled(module, loop, turn, keep, [*filled, *body]), *loop.pragmas(module)]
+            rest = [(loop.start.end_byte, loop.start.end_byte, f" + {keep} * ({module.written(loop.step)})")]
             edits.replace(loop, [*lines, *spliced(module, loop.node.start_byte, loop.node.end_byte, rest)])
         return edits.result()
 

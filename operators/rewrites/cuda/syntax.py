@@ -52,6 +52,16 @@ def rebound_in(*nodes: Node) -> frozenset[str]:
     return frozenset(changed)
 
 
+def assigned(stmt: Node) -> tuple[Node, Node] | None:
+    """Return place and value of a statement `place = value;`, None for another one."""
+    made = stmt.named_children[0] if stmt.type == "expression_statement" and stmt.named_children else None
+    if made is None or made.type != "assignment_expression":
+        return None
+    place, value = made.child_by_field_name("left"), made.child_by_field_name("right")
+    plainly = plain(made.child_by_field_name("operator") or made) == "="
+    return (place, value) if plainly and place is not None and value is not None else None
+
+
 def target_of(node: Node) -> Node | None:
     """Return the operand that a node changes: of an assignment, of `++`, of an address taken."""
     if node.type == "assignment_expression":

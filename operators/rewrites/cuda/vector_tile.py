@@ -10,7 +10,7 @@ from operators.rewrites.cuda.assignment import own_names
 from operators.rewrites.cuda.edits import CudaEdits, indented
 from operators.rewrites.cuda.loops import CudaLoop, blocks_in, leaves, loop_of, loops_of, over_block, waits
 from operators.rewrites.cuda.source import CudaKernel, CudaModule, CudaPointer, CudaSite, apart, spliced
-from operators.rewrites.cuda.syntax import declared_in, names_in, plain, rebound_in, statements, walk
+from operators.rewrites.cuda.syntax import assigned, declared_in, names_in, plain, rebound_in, statements, walk
 from operators.rewrites.cuda.tiles import (
     is_constant,
     is_vector_aligned,
@@ -122,13 +122,10 @@ def _copies(module: CudaModule, kernel: CudaKernel) -> Iterator[_Copy]:
 def _copy(module: CudaModule, kernel: CudaKernel, block: Node, loop: CudaLoop) -> _Copy | None:
     """Return a loop as a copy of a tile that can go by vectors."""
     *known, last = loop.inner()
-    inner = last.named_children[0] if last.type == "expression_statement" and last.named_children else None
-    if inner is None or inner.type != "assignment_expression" or any(stmt.type != "declaration" for stmt in known):
+    copied = assigned(last)
+    if copied is None or any(stmt.type != "declaration" for stmt in known) or leaves(loop.body) or waits(loop.body):
         return None
-    store, value = inner.child_by_field_name("left"), inner.child_by_field_name("right")
-    plainly = plain(inner.child_by_field_name("operator") or inner) == "="
-    if store is None or value is None or not plainly or leaves(loop.body) or waits(loop.body):
-        return None
+    store, value = copied
     if not over_block(module, kernel, loop) or not is_constant(module, loop.bound):
         return None
     test, load = _guarded(value)

@@ -52,17 +52,14 @@ class RowAlignment:
         lines = [f"{size} = {size} // {unit} * {unit}" for size, unit in zip(sizes, units, strict=True)]
         edits.insert_before(code_of(kernel)[0], lines)
         imports = [stmt for stmt in module.tree.body if isinstance(stmt, ast.Import | ast.ImportFrom)]
-        if not any(isinstance(stmt, ast.Import) and any(map(_is_math, stmt.names)) for stmt in imports):
+        imported = [alias for stmt in imports if isinstance(stmt, ast.Import) for alias in stmt.names]
+        if not any(alias.name == "math" and alias.asname is None for alias in imported):
             edits.insert_before(imports[0], ["import math"])
         return edits.result()
 
 
 def _divisor(module: TritonModule, size: str) -> Argument:
     return lambda launch: f"math.gcd({module.segment(module.passed(launch, size))}, {WIDEST})"
-
-
-def _is_math(alias: ast.alias) -> bool:
-    return alias.name == "math" and alias.asname is None
 
 
 def _sizes(module: TritonModule, kernel: TritonKernel) -> list[str]:

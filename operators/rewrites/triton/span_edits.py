@@ -5,12 +5,11 @@ import re
 from collections.abc import Callable, Sequence
 
 from evokernel.source.regions import read_regions
-from operators.rewrites.library import unused_name
+from operators.rewrites.library import TUNING, edited, unused_name
 from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, end_of, fresh, names_in
 
 Argument = str | Callable[[LaunchSite], str]
 """The argument of a launch for a parameter: the same text everywhere, or one per launch."""
-_TUNING = re.compile(r"#\s*tune(?:-where)?:")
 _COMMENT = re.compile(r"#[^\n]*")
 _HEAD = (ast.Import, ast.ImportFrom, ast.Expr)
 
@@ -98,14 +97,7 @@ class SpanEdits:
         if self._head:
             end = self._head_end()
             edits.append((end, end, "".join(f"{line}\n" for line in self._head)))
-        edits.sort(key=lambda edit: edit[:2])
-        pieces, at = [], 0
-        for start, stop, text in edits:
-            if start < at:
-                raise ValueError(f"edits overlap at offset {start}")
-            pieces += [self.module.text[at:start], text]
-            at = stop
-        return "".join(pieces) + self.module.text[at:]
+        return edited(self.module.text, edits)
 
     def _block(self, stmt: ast.stmt, lines: Sequence[str]) -> str:
         return "".join(f"{self.module.indent(stmt)}{line}\n" for line in lines)
@@ -122,7 +114,7 @@ class SpanEdits:
 
     def _tuning_end(self) -> int:
         lines = self.module.text.split("\n")
-        tuned = [number for number, line in enumerate(lines) if _TUNING.search(line)]
+        tuned = [number for number, line in enumerate(lines) if TUNING.search(line)]
         if tuned:
             return self.module.starts[tuned[-1] + 1]
         head = [stmt for stmt in self.module.tree.body if isinstance(stmt, _HEAD)]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from evokernel.evaluate.bench.workload import HiddenCase
 from evokernel.evaluate.numerics.correctness import judge_output, judge_timed
 from evokernel.evaluate.numerics.decisions import DecisionLog
 from evokernel.evaluate.numerics.inputs import draw
@@ -113,6 +114,15 @@ def test_an_honest_kernel_may_decide_otherwise_at_an_edge(reference, kernel, sha
     expected = expect(task, ROWS, inputs, distribution=distribution)
     assert judge_output(expected, [kernel(**inputs)]) is None
     assert judge_output(expected, [kernel(**{name: in_bf16(each) for name, each in inputs.items()})]) is not None
+
+
+def test_a_case_counts_the_answers_that_it_makes_when_it_is_asked_for_edges():
+    task = task_of(quantised, ("R", "C"))
+    inputs = draw(task, ROWS, "normal", np.random.default_rng(0))
+    case = HiddenCase(inputs, expect(task, ROWS, inputs, distribution="normal"))
+    before = case.bytes
+    assert any(case.expected.outputs[0].ends())
+    assert case.bytes == before + 2 * case.expected.outputs[0].high.nbytes
 
 
 @pytest.mark.parametrize("shift", [1e-3, -1e-3])

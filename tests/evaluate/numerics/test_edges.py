@@ -240,3 +240,31 @@ def test_a_sum_that_cancels_may_fall_either_way_by_the_size_of_its_terms(decide,
 
     assert judged(lambda x, y: decide(one_by_one(x, y))) == (None, None)
     assert judged(lambda x, y: decide(one_by_one(x.bfloat16().float(), y.bfloat16().float())))[0] is not None
+
+
+@pytest.mark.parametrize(
+    "total",
+    [
+        lambda x: x.sum(1),
+        lambda x: x @ torch.ones(3, dtype=x.dtype),
+        lambda x: torch.zeros(len(x), dtype=x.dtype).index_add_(
+            0, torch.arange(len(x)).repeat_interleave(3), x.view(-1)
+        ),
+        lambda x: torch.zeros_like(x).scatter_add_(1, torch.zeros(x.shape, dtype=torch.int64), x)[:, 0],
+    ],
+)
+def test_what_cancels_to_few_bits_is_exact_in_no_order_but_small_numbers_are(total):
+    x = torch.tensor([[1e8, -1e8, 1.0], *[[3.0, -3.0, 1.0]] * 63])
+    due = torch.ones(64, dtype=torch.bool)
+    small = Workload("w", {"R": 64, "C": 3})
+    task = Task(
+        name="t",
+        reference=lambda x, **_: total(x) > 0,
+        signature=Signature((Tensor("x", ("R", "C")),), (), (Tensor("z", ("R",), "bool", Role.OUTPUT),)),
+        workloads={"cpu": WorkloadSet(search=(small,), holdout=(small,), probe={"R": (1, 9)})},
+        flops="R * C",
+    )
+    expected = expect(task, small, {"x": x}, distribution="normal")
+    other_order = due.index_fill(0, torch.tensor([0]), False)
+    assert [judge_output(expected, [each]) for each in (due, other_order)] == [None, None]
+    assert judge_output(expected, [due.index_fill(0, torch.arange(1, 4), False)]) is not None

@@ -1,0 +1,157 @@
+"""Functions of torch in terms of others that hold for all sizes, in place while an operation is traced.
+
+Torch's own would read a value, fix a size, or change memory in a way that no trace can follow.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from math import prod
+from typing import Any
+from unittest import mock
+
+import torch
+from torch.nn import functional
+
+_torchs: dict[str, Callable[..., Any]] = {
+    "one_hot": functional.one_hot,
+    "pad": functional.pad,
+    **{name: getattr(torch, name) for name in ("bincount", "cov", "stft", "repeat_interleave", "tensor")},
+}
+"""Functions as they are, for arguments that no rule knows."""
+_FEW = 64
+"""Numbers that are joined one by one."""
+
+
+def _one_hot(x: torch.Tensor, num_classes: int = -1) -> Any:
+    if num_classes < 0:
+        return _torchs["one_hot"](x, num_classes)
+    return (x.unsqueeze(-1) == torch.arange(num_classes, device=x.device)).to(torch.int64)
+
+
+def _bincount(x: torch.Tensor, weights: torch.Tensor | None = None, minlength: int = 0) -> Any:
+    """Count numbers below the least length, which task and example keep to."""
+    if not minlength:
+        return _torchs["bincount"](x, weights, minlength)
+    if weights is None:  # GPUs add 32 bits in place, and not 64
+        values = torch.ones_like(x, dtype=torch.int32)
+    else:
+        values = weights if weights.dtype == torch.float32 else weights.double()
+    made = values.new_zeros(minlength).index_add(0, x.to(torch.int64), values)
+    return made.to(torch.int64) if weights is None else made
+
+
+def _repeat_interleave(x: torch.Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None) -> Any:
+    """Look up, for each place of a known number of places, the element whose share it is."""
+    if output_size is None or not isinstance(repeats, torch.Tensor) or repeats.ndim != 1:
+        return _torchs["repeat_interleave"](x, repeats, dim, output_size=output_size)
+    x, dim = (x.reshape(-1), 0) if dim is None else (x, dim)
+    places = torch.arange(output_size, device=x.device)
+    return x.index_select(dim, torch.searchsorted(repeats.cumsum(0), places, right=True))
+
+
+def _take_along_dim(x: torch.Tensor, indices: torch.Tensor, dim: int | None = None) -> torch.Tensor:
+    """Look places up, which begin again behind the end."""
+    if dim is None:
+        return x.reshape(-1).gather(0, indices.reshape(-1) % x.numel())
+    pairs = list(zip(x.shape, indices.shape, strict=True))
+    wide = [other if one == 1 else one for one, other in pairs]
+    dim = dim % x.ndim
+    x, indices = (each.expand([*wide[:dim], each.shape[dim], *wide[dim + 1 :]]) for each in (x, indices))
+    return x.gather(dim, indices % x.shape[dim])
+
+
+def _cov(x: torch.Tensor, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
+    if fweights is not None or aweights is not None:
+        return _torchs["cov"](x, correction=correction, fweights=fweights, aweights=aweights)
+    rows = x if x.ndim == 2 else x.reshape(1, -1)
+    off = rows - rows.mean(1, keepdim=True)
+    made = off @ off.transpose(0, 1) / (rows.shape[1] - correction)
+    return made if x.ndim == 2 else made.reshape(())
+
+
+def _corrcoef(x: torch.Tensor) -> torch.Tensor:
+    made = _cov(x)
+    spread = made.diagonal().sqrt() if x.ndim == 2 else made.sqrt()
+    return (made / (spread.unsqueeze(-1) * spread if x.ndim == 2 else spread * spread)).clamp(-1, 1)
+
+
+def _stft(  # noqa: PLR0913 - torch's own arguments
+    input: torch.Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: torch.Tensor | None = None,
+    center: bool = True,
+    pad_mode: str = "reflect",
+    normalized: bool = False,
+    onesided: bool | None = None,
+    return_complex: bool | None = None,
+    **more: Any,
+) -> Any:
+    given, width = (hop_length, win_length, window, center, pad_mode, normalized, onesided), win_length or n_fft
+    if input.is_complex() or onesided is False or any(each is not None for each in more.values()):
+        return _torchs["stft"](input, n_fft, *given, return_complex=return_complex, **more)
+    x = input if input.ndim == 2 else input.unsqueeze(0)
+    if center:
+        x = functional.pad(x.unsqueeze(0), (n_fft // 2, n_fft // 2), mode=pad_mode).squeeze(0)
+    shape = x.new_ones(width) if window is None else window
+    before = (n_fft - width) // 2
+    shape = functional.pad(shape, (before, n_fft - width - before)) if width < n_fft else shape
+    frames = x.unfold(-1, n_fft, hop_length or n_fft // 4) * shape
+    made = torch.fft.rfft(frames, norm="ortho" if normalized else None).transpose(1, 2)
+    made = made if input.ndim == 2 else made.squeeze(0)
+    return made if return_complex else torch.view_as_real(made)
+
+
+def _pad(x: torch.Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:
+    if mode != "circular" or min(pad) < 0:
+        return _torchs["pad"](x, pad, mode, value)
+    for place in range(0, len(pad), 2):
+        dim, (before, after) = x.ndim - 1 - place // 2, pad[place : place + 2]
+        ends = [x.narrow(dim, x.shape[dim] - before, before)] * bool(before), [x.narrow(dim, 0, after)] * bool(after)
+        x = torch.cat([*ends[0], x, *ends[1]], dim)
+    return x
+
+
+def _tensor(data: Any, *, dtype: torch.dtype | None = None, device: Any = None, **more: Any) -> Any:
+    """Return a few numbers joined, where a compiler would put them on the device at once."""
+    shape, flat = [], [data]
+    while isinstance(flat[0], (list, tuple)) and flat[0]:
+        shape.append(len(flat[0]))
+        flat = [each for part in flat for each in part]
+    known = all(isinstance(each, (int, float)) for each in flat) and len(flat) <= _FEW and not more
+    if device is None or not known or not shape or len(flat) != prod(shape):
+        return _torchs["tensor"](data, dtype=dtype, device=device, **more)
+    if dtype is None:
+        kind = next((kind for kind in (float, int) if any(type(each) is kind for each in flat)), bool)
+        dtype = {float: torch.get_default_dtype(), int: torch.int64, bool: torch.bool}[kind]
+    return torch.cat([torch.full((1,), each, dtype=dtype, device=device) for each in flat]).reshape(shape)
+
+
+_OF_TORCH: dict[str, Callable[..., Any]] = {
+    "bincount": _bincount,
+    "corrcoef": _corrcoef,
+    "cov": _cov,
+    "repeat_interleave": _repeat_interleave,
+    "stft": _stft,
+    "take_along_dim": _take_along_dim,
+}
+_OF_NETWORKS: dict[str, Callable[..., Any]] = {"one_hot": _one_hot, "pad": _pad}
+FUNCTION_RULES: dict[Any, Callable[..., Any]] = {
+    **{getattr(functional, name): rule for name, rule in _OF_NETWORKS.items()},
+    **{getattr(owner, name): rule for name, rule in _OF_TORCH.items() for owner in (torch, torch.Tensor)},
+    torch.Tensor.__iand__: torch.Tensor.bitwise_and_,
+    torch.Tensor.__ior__: torch.Tensor.bitwise_or_,
+    torch.Tensor.__ixor__: torch.Tensor.bitwise_xor_,
+}
+"""Rules by function and method."""
+
+
+@contextmanager
+def functions_replaced() -> Iterator[None]:
+    """Let torch itself have the rules, for a compiler that asks functions only by name."""
+    with ExitStack() as stack:
+        for owner, rules in ((torch, {**_OF_TORCH, "tensor": _tensor}), (functional, _OF_NETWORKS)):
+            for name, rule in rules.items():
+                stack.enter_context(mock.patch.object(owner, name, rule))
+        yield
