@@ -7,6 +7,7 @@ everywhere else it looks further.
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -43,6 +44,13 @@ def pytest_collection_finish() -> None:
 def pytest_unconfigure() -> None:
     """Let Triton's bindings end as usual: they would report all their functions as leaks."""
     gc.unfreeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Let what a test draws from torch depend on no test before it."""
+    if torch := sys.modules.get("torch"):
+        torch.default_generator.manual_seed(0)  # `torch.manual_seed` would import the compiler
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -14,7 +14,7 @@ from evokernel.evaluate.numerics.arrays import Array, bits, differ, is_float, st
 from evokernel.evaluate.numerics.canary import is_poison
 from evokernel.evaluate.numerics.error_regions import ErrorPattern, describe
 from evokernel.evaluate.numerics.hidden_shapes import hidden_name
-from evokernel.evaluate.numerics.tolerance import ErrorBounds, Expected, ExpectedOutput, rms
+from evokernel.evaluate.numerics.tolerance import EDGED, ErrorBounds, Expected, ExpectedOutput, rms
 from evokernel.records.evaluation import Status
 
 _LEAST_PART = 1 << 16
@@ -99,6 +99,7 @@ def judge_timed(
             high = widen(answer)
             limits = output.limits.for_timed(rms(high[high.isfinite()].double()))
             against = replace(output, high=high, native=answer, limits=limits, others=(), ranking=None, ends=tuple)
+            against = replace(against, far_ends=tuple)
             finding = _judge(against, array, poison=poison, place=f"in a timed call on {where}", hidden=hidden)
             if finding is not None:
                 return finding
@@ -245,17 +246,27 @@ def _judge_whole(output: ExpectedOutput, actual: Array, *, subject: str, hidden:
     if output.ranking is not None and wrong.any():
         wrong &= ~output.ranking.allows(actual, output.high)
     most_missed = math.ceil(_MISSED_EDGES * output.edge_share * wrong.numel())
-    if wrong.sum() <= most_missed and _no_farther(actual, wrong, answers):
+    if wrong.sum() <= most_missed and _no_farther(actual, wrong, answers) and _at_edges(output, wrong, most_missed):
         return None
     for number, ends in enumerate(output.ends()):
         left = wrong & _unlike(actual, ends, positions=False)
-        if left.sum() <= most_missed and _no_farther(actual, left, ends):
+        if left.sum() <= most_missed and _no_farther(actual, left, ends) and _at_edges(output, left, most_missed):
             return None
         if number >= _TELLING_RUNS and 2 * left.sum() > wrong.sum():
             break
     if actual.dtype == torch.bool and (bits(actual) > 1).any():
         subject += ", which holds bytes other than 0 and 1"
     return _unequal(wrong, subject, hidden=hidden)
+
+
+def _at_edges(output: ExpectedOutput, wrong: Array, most: int) -> bool:
+    """Say whether nearly all wrong elements jump where all moves somewhat farther: others are wrong, however few."""
+    ends = output.far_ends() if wrong.any() else ()
+    if not ends:
+        return True
+    least, most_there = ends
+    jump = differ(least, most_there) if least.dtype in EDGED else (most_there - least) > output.allowed
+    return bool((wrong & ~jump).sum() <= most // 8)
 
 
 def _no_farther(actual: Array, wrong: Array, answers: Sequence[Array]) -> bool:
@@ -319,7 +330,8 @@ def _judge_errors(
     error = torch.where(usable, (values - output.high).abs(), 0.0)
     allowed = torch.where(usable, output.allowed, math.inf)
     bad = ~(error <= allowed)  # written so that NaN is bad
-    if bad.sum() <= missed.most and not (error[bad] > missed.gap + allowed[bad]).any():
+    few = bad.sum() <= missed.most and not (error[bad] > missed.gap + allowed[bad]).any()
+    if few and _at_edges(output, bad, missed.most):
         error, bad = torch.where(bad, 0.0, error), torch.zeros_like(bad)
     much = rms(error)
     if much <= limits.rms and not bad.any():

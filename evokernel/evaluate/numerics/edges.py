@@ -9,7 +9,7 @@ drawn at random, one tie of ten did so in no run of eight, and tensors of few bi
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +53,10 @@ _DRAWN = 72
 """Runs in which pairs of numbers, too, move in all ways, by chance: of many that tie, 1 in 36 is beyond all of them."""
 _IN_ORDER = (_RUNS, _RUNS + 1)
 """Two of these in which the first, or the last, of equal numbers comes first."""
+_QUOTIENTS = {"div", "reciprocal"}
+"""Operations that some hardware rounds even where the result would be exact."""
+_FAR, _FAR_RUNS = 8, 16
+"""Factor on the moves by which an edge is told that other runs may have missed, and the number of runs that do."""
 _APART, _LEAST = 2.0**-28, 1e-300
 """Equal numbers are moved apart by at most such a part, which puts none beyond another, or by so much at zero."""
 
@@ -131,12 +135,13 @@ class EdgeDecisions:
         self._given = task, workload, inputs
         self._unit = unit
         self._ends: list[tuple[Array, Array]] = []
+        self._far: list[tuple[Array, Array]] = []
         self._left = self._widened()
 
     @property
     def bytes(self) -> int:
         """The memory that its answers take by now."""
-        return sum(array.nbytes for ends in self._ends for array in ends)
+        return sum(int(array.nbytes) for ends in (*self._ends, *self._far) for array in ends)
 
     def ends(self, place: int) -> Iterator[tuple[Array, Array]]:
         """Yield the least and the largest numbers that each element of a result may be, wider with each run.
@@ -148,6 +153,21 @@ class EdgeDecisions:
         for ends in self._left:
             self._ends = ends
             yield ends[place]
+
+    def far_ends(self, place: int) -> tuple[Array, ...]:
+        """Return the ends of a result whose inexact results move several times as far, each for itself.
+
+        Where they are apart is an edge near enough to be missed. Empty where nothing tells what is exact.
+        """
+        if self._unit is not None and not self._far:
+            self._far = [(each, each) for each in high_answer(*self._given)]
+            for run in range(_IN_ORDER[-1] + 1, _IN_ORDER[-1] + 1 + _FAR_RUNS):
+                with _Moved(_FAR * self._unit, run, torch.float32, terms=True, far=True) as moved:
+                    answer = high_answer(*self._given)
+                decided = decided_answer(*self._given, moved.decisions)
+                jumped = (one if one.is_floating_point() else other for one, other in zip(decided, answer, strict=True))
+                self._far = _wider(self._far, jumped)
+        return self._far[place] if self._far else ()
 
     def _widened(self) -> Iterator[list[tuple[Array, Array]]]:
         """Yield the ends of all results after each run; nothing but decisions differs in them."""
@@ -161,19 +181,20 @@ class EdgeDecisions:
         for decisions in itertools.chain([noted_answer(native_answer, *self._given)[1]], moved):
             if same_decisions(decisions, own):
                 continue
-            answer = decided_answer(*self._given, decisions)
-            ends = [
-                (torch.fmin(least, each), torch.fmax(most, each))
-                for (least, most), each in zip(ends, answer, strict=True)
-            ]
+            ends = _wider(ends, decided_answer(*self._given, decisions))
             yield ends
+
+
+def _wider(ends: Iterable[tuple[Array, Array]], answer: Iterable[Array]) -> list[tuple[Array, Array]]:
+    return [(torch.fmin(least, each), torch.fmax(most, each)) for (least, most), each in zip(ends, answer, strict=True)]
 
 
 class _Moved(EagerMode):
     """Moves the results that a dtype does not hold, to numbers that it holds."""
 
-    def __init__(self, unit: float, run: int, dtype: torch.dtype, *, terms: bool) -> None:
+    def __init__(self, unit: float, run: int, dtype: torch.dtype, *, terms: bool, far: bool = False) -> None:
         super().__init__()
+        self._far = far
         self._unit, self._run, self._dtype = unit, run, dtype
         self._chances: dict[torch.device, torch.Generator] = {}
         self._terms = terms
@@ -203,9 +224,10 @@ class _Moved(EagerMode):
             self.ranked.append(ranked)
         if (decision := decision_of(func, args, kwargs or {}, made)) is not None:
             self.decisions.append(decision)
+        rough = self._far and name_of(func) in _QUOTIENTS
         if isinstance(made, tuple):
             return tuple(self._moved(each) for each in made)
-        return self._moved(made)
+        return self._moved(made, rough=rough)
 
     def _sum_moved(self, func: Any, terms: tuple[Any, ...], kwargs: Mapping[str, Any], made: Any) -> None:
         """Replace inexact sums by those of moved terms, whose directions are drawn for each run.
@@ -257,10 +279,10 @@ class _Moved(EagerMode):
         exact: Array = made.to(self._dtype).double() == made
         return exact
 
-    def _moved(self, made: Any) -> Any:
+    def _moved(self, made: Any, *, rough: bool = False) -> Any:
         if not _is_double(made):
             return made
-        inexact = ~self._is_exact(made)
+        inexact = (made != 0) if rough else ~self._is_exact(made)
         self._operations += 1
         if inexact.any():
             self.nothing = False

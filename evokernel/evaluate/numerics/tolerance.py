@@ -108,6 +108,8 @@ class ExpectedOutput:
     """Numbers of which it holds positions, where that is known and they move."""
     ends: Callable[[], Iterable[tuple[Array, Array]]] = tuple
     """The least and the largest number of each element where decisions at edges fall otherwise, ever wider."""
+    far_ends: Callable[[], Sequence[Array]] = tuple
+    """These where all moves several times as far; empty where that is not known."""
 
     @property
     def allowed(self) -> Array:
@@ -136,6 +138,7 @@ class Expected:
                 others=(),
                 ranking=None,
                 ends=tuple,
+                far_ends=tuple,
             )
             for output in self.outputs
         ]
@@ -161,6 +164,7 @@ def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distr
     outputs = []
     for index, tensor in enumerate(result_tensors(task)):
         output = ExpectedOutput(tensor, high[index], native[index], ends=partial(decided.ends, index))
+        output = replace(output, far_ends=partial(decided.far_ends, index))
         if is_float(tensor.dtype):
             measured = _measure(output, due[index], [[shift[index] for shift in runs] for runs in shifts])
             output = replace(output, limits=_limits(task, output, measured, growth=growth), finite=measured.finite)

@@ -9,7 +9,7 @@ from evokernel.evaluate.numerics.inputs import draw
 from evokernel.evaluate.numerics.rankings import Ranking
 from evokernel.evaluate.numerics.references import native_answer
 from evokernel.evaluate.numerics.tolerance import expect
-from evokernel.task import Role, Signature, Task, Tensor, Workload, WorkloadSet
+from evokernel.task import Precision, Role, Signature, Task, Tensor, Workload, WorkloadSet
 
 WORKLOAD = Workload("w", {"R": 300, "C": 1000})
 SMALL = Workload("small", {"R": 30, "C": 40})
@@ -268,3 +268,28 @@ def test_what_cancels_to_few_bits_is_exact_in_no_order_but_small_numbers_are(tot
     other_order = due.index_fill(0, torch.tensor([0]), False)
     assert [judge_output(expected, [each]) for each in (due, other_order)] == [None, None]
     assert judge_output(expected, [due.index_fill(0, torch.arange(1, 4), False)]) is not None
+
+
+@pytest.mark.parametrize(
+    "decide", [lambda product: product > 0, lambda product: torch.where(product > 0, product + 9, 0)]
+)
+def test_one_element_far_from_an_edge_is_wrong_however_many_edges_there_are(decide):
+    shape = Workload("w", {"R": 1000, "C": 256})
+    task = Task(
+        name="t",
+        reference=lambda x, y, **_: decide(x @ y),
+        signature=Signature(
+            (Tensor("x", ("R", "C")), Tensor("y", ("C", "R"))),
+            (),
+            (Tensor("z", ("R", "R"), "bool" if decide(torch.ones(1)).dtype == torch.bool else "float32", Role.OUTPUT),),
+        ),
+        workloads={"cpu": WorkloadSet(search=(shape,), holdout=(shape,), probe={"R": (1, 9), "C": (1, 9)})},
+        flops="R * C",
+        precision=Precision(reduction="C"),
+    )
+    inputs = draw(task, shape, "normal", np.random.default_rng(0))
+    expected = expect(task, shape, inputs, distribution="normal")
+    product = one_by_one(inputs["x"], inputs["y"])
+    assert judge_output(expected, [decide(product)]) is None
+    product[-1, -1] *= -1
+    assert judge_output(expected, [decide(product)]) is not None
