@@ -8,6 +8,7 @@ from typing import Any
 
 from evokernel.config.run import DEVICE_OF, RunConfig
 from evokernel.errors import EvokernelError
+from evokernel.evaluate.client.devices import StartJudge
 from evokernel.evaluate.client.evaluate_kernel import judge_each
 from evokernel.export.dispatch_tree import TORCH, MeasuredSize, Tree, borders, fit_tree, leaves
 from evokernel.export.size_domain import Dims, SizeDomain, size_domain, touched
@@ -79,7 +80,14 @@ class Dispatch:
 
 
 def measure_dispatch(
-    task: Task, kernels: Mapping[str, Candidate], config: RunConfig, *, sizes: int, accept_from: float, seed: int
+    task: Task,
+    kernels: Mapping[str, Candidate],
+    config: RunConfig,
+    *,
+    sizes: int,
+    accept_from: float,
+    seed: int,
+    start: StartJudge | None = None,
 ) -> Dispatch:
     """Judge kernels at drawn sizes and at the task's own, and fit a tree to their speed-ups over torch.
 
@@ -91,6 +99,7 @@ def measure_dispatch(
         sizes: how many are drawn.
         accept_from: the least speed-up over torch.
         seed: of the draws.
+        start: how judges are started, as in `open_evaluator`.
 
     Raises:
         TaskError: the task has no sizes between its workloads.
@@ -100,20 +109,25 @@ def measure_dispatch(
     domain = size_domain(task)
     rng = stream(seed, 0, "sizes of an export")
     spread = [*domain.workloads(task), *domain.draw(task, sizes - sizes // _BORDER_SHARE, rng)]
-    measured = _measured(task, kernels, config, spread, domain)
+    measured = _measured(task, kernels, config, spread, domain, start)
     tree = fit_tree([point for _, point in measured], accept_from=accept_from)
     dims_of = {id(point): dims for dims, point in measured}
     pairs = [(dims_of[id(one)], dims_of[id(other)]) for one, other in borders(tree)]
     closer = domain.between(task, pairs, sizes // _BORDER_SHARE, rng)
     closer = [dims for dims in closer if dims not in spread]
     if closer:
-        measured += _measured(task, kernels, config, closer, domain)
+        measured += _measured(task, kernels, config, closer, domain, start)
         tree = fit_tree([point for _, point in measured], accept_from=accept_from)
     return Dispatch(domain, tree, tuple(measured), accept_from)
 
 
 def _measured(
-    task: Task, kernels: Mapping[str, Candidate], config: RunConfig, sizes: Sequence[Dims], domain: SizeDomain
+    task: Task,
+    kernels: Mapping[str, Candidate],
+    config: RunConfig,
+    sizes: Sequence[Dims],
+    domain: SizeDomain,
+    start: StartJudge | None,
 ) -> list[tuple[Dims, MeasuredSize]]:
     found: list[tuple[Dims, MeasuredSize]] = []
     for part in _in_room(task, sizes):
@@ -126,6 +140,7 @@ def _measured(
                 settings=config.evaluation.model_copy(update={"expert": ""}),
                 threads=config.threads,
                 deterministic=config.constraints.deterministic,
+                start=start,
             )
         for module, verdict in zip(kernels, verdicts, strict=True):
             if not verdict.ok:

@@ -18,7 +18,9 @@ from evokernel.config.load import parse_config
 from evokernel.config.run import DEVICE_OF, RunConfig
 from evokernel.errors import EvokernelError, StoreError, TaskError
 from evokernel.evaluate.build.confined_generators import confine_generators
+from evokernel.evaluate.client.devices import StartJudge
 from evokernel.evaluate.client.evaluate_kernel import KernelVerdict, judge, judgement_document
+from evokernel.evaluate.client.judge_process import JudgeHostClient
 from evokernel.evaluate.device.device_class import this_machine
 from evokernel.export.check import check_exported, check_reference
 from evokernel.export.dispatch import Dispatch, WrongBetween, measure_dispatch
@@ -115,32 +117,34 @@ def export(
     task = load_task(config.task).on(DEVICE_OF[candidate.language])
     others = [portrait(store, each) for each in leaders(store, besides=candidate)] if per_workload else []
     _refuse_known(store, (found, *others), accept_from)
-    reference, complaint = _reference(task)
-    if operator and complaint:
-        raise NotExported(f"{candidate.id} can be no operator: {complaint}")
-    checks = _checks(store)
-    notify(f"judging {candidate.id} anew, in fresh processes and on held-out workloads")
-    judgement = _judge_again(found, config, checks)
-    if not judgement.ok:
-        raise NotExported(f"{candidate.id} was not exported: {_complaint(judgement)}")
-    judgements, left_out = {KERNEL: judgement}, dict[str, str]()
-    for other in others:
-        name = other.stored.candidate.id
-        notify(f"judging {name} anew, which leads on some workload")
-        again = _judge_again(other, config, checks)
-        if again.ok:
-            judgements[f"{KERNEL}_{name}"] = again
-        else:
-            left_out[name] = _complaint(again)
-    dispatch, no_dispatch = None, ""
-    if sizes and not complaint:
-        notify(f"judging at the workloads and {sizes} sizes between them, beside torch")
-        try:
-            dispatch = _dispatch(
-                task, judgements, left_out, config, sizes=sizes, accept_from=accept_from, seed=run.seed
-            )
-        except TaskError as error:
-            no_dispatch = f"{task.name}: {error}"
+    # one host for all judges: it imports torch once, and while the reference is tried
+    with JudgeHostClient(DEVICE_OF[candidate.language]) as host:
+        reference, complaint = _reference(task)
+        if operator and complaint:
+            raise NotExported(f"{candidate.id} can be no operator: {complaint}")
+        checks = _checks(store)
+        notify(f"judging {candidate.id} anew, in fresh processes and on held-out workloads")
+        judgement = _judge_again(found, config, checks, host)
+        if not judgement.ok:
+            raise NotExported(f"{candidate.id} was not exported: {_complaint(judgement)}")
+        judgements, left_out = {KERNEL: judgement}, dict[str, str]()
+        for other in others:
+            name = other.stored.candidate.id
+            notify(f"judging {name} anew, which leads on some workload")
+            again = _judge_again(other, config, checks, host)
+            if again.ok:
+                judgements[f"{KERNEL}_{name}"] = again
+            else:
+                left_out[name] = _complaint(again)
+        dispatch, no_dispatch = None, ""
+        if sizes and not complaint:
+            notify(f"judging at the workloads and {sizes} sizes between them, beside torch")
+            try:
+                dispatch = _dispatch(
+                    task, judgements, left_out, config, sizes=sizes, accept_from=accept_from, seed=run.seed, start=host
+                )
+            except TaskError as error:
+                no_dispatch = f"{task.name}: {error}"
     if not winners(task, judgements, dispatch=dispatch, accept_from=accept_from) and not (
         dispatch and dispatch.modules
     ):
@@ -184,12 +188,13 @@ def _dispatch(
     sizes: int,
     accept_from: float,
     seed: int,
+    start: StartJudge,
 ) -> Dispatch:
     """Return the dispatch of the kernels; those that fail at other sizes move to `left_out`."""
     while True:
         kernels = {module: each.candidate for module, each in judgements.items()}
         try:
-            return measure_dispatch(task, kernels, config, sizes=sizes, accept_from=accept_from, seed=seed)
+            return measure_dispatch(task, kernels, config, sizes=sizes, accept_from=accept_from, seed=seed, start=start)
         except WrongBetween as error:
             failed = judgements[error.module].candidate.id
             if error.module == KERNEL:
@@ -236,7 +241,9 @@ def _slower(store: Store, evaluations: Sequence[Evaluation], accept_from: float)
     return f"{said}. But {best.contender} leads the search, and `--id {best.contender[:8]}` takes that if it holds"
 
 
-def _judge_again(found: CandidateDetails, config: RunConfig, checks: Sequence[HiddenCheck]) -> KernelVerdict:
+def _judge_again(
+    found: CandidateDetails, config: RunConfig, checks: Sequence[HiddenCheck], start: StartJudge
+) -> KernelVerdict:
     return judge(
         found.stored.candidate,
         config.task,
@@ -246,6 +253,7 @@ def _judge_again(found: CandidateDetails, config: RunConfig, checks: Sequence[Hi
         deterministic=config.constraints.deterministic,
         task_hash=found.evaluations[-1].evaluation.key.task_hash if found.evaluations else "",
         checks=checks,
+        start=start,
     )
 
 

@@ -27,7 +27,7 @@ from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity
 from tests.escapes.tricks import LEAVING
-from tests.evaluate.ordinary_user import UID, run_as_user
+from tests.evaluate.ordinary_user import run_as_user
 from tests.support.processes import descendants, take_orphans
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -36,7 +36,7 @@ KEY = "EVK_TEST_API_KEY"
 JOB = "EVK_HOSTILE_JOB"
 MEMORY_MIB = 256
 MOST_PROCESSES = 400  # of the ordinary user: a net below the sandbox's own
-AT_ONCE = 3
+AT_ONCE = 2
 CONTENT = "as it was"
 SETTLES_S = 60.0
 LIMIT_S = 1500.0
@@ -113,6 +113,7 @@ def judged(
     """Return what became of each program, of the witness after every second, and what was left in the end."""
     script = "from tests.escapes.judging import main\nmain()\n"
     job = {"folder": str(place.folder), "level": level, "programs": list(programs), "threads": threads}
+    job |= {"as_somebody_else": as_somebody_else}
     environment = {
         JOB: json.dumps(job),
         KEY: place.key,
@@ -121,14 +122,18 @@ def judged(
         "XDG_CACHE_HOME": str(place.folder / "cache"),
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
     }
-    done = _as_user(script, environment) if as_somebody_else else _as_we_are(script, environment)
+    done = (
+        _as_user(script, environment, place.folder.stat().st_uid)
+        if as_somebody_else
+        else _as_we_are(script, environment)
+    )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return report
 
 
-def _as_user(script: str, environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
-    return run_as_user(f"os.environ.update({environment!r})\n" + script, timeout_s=LIMIT_S)
+def _as_user(script: str, environment: dict[str, str], uid: int) -> "subprocess.CompletedProcess[str]":
+    return run_as_user(f"os.environ.update({environment!r})\n" + script, timeout_s=LIMIT_S, uid=uid)
 
 
 def _as_we_are(script: str, environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
@@ -141,7 +146,7 @@ def main() -> None:
     """Judge what the environment names, and print a report as the last line."""
     take_orphans(True)
     job = json.loads(os.environ.pop(JOB))
-    if os.geteuid() == UID:
+    if job["as_somebody_else"]:
         resource.setrlimit(resource.RLIMIT_NPROC, (MOST_PROCESSES, MOST_PROCESSES))
     place, level = Place(Path(job["folder"])), SandboxLevel(job["level"])
     sandbox = detect_sandbox(level)

@@ -10,6 +10,7 @@ from typing import Any
 from evokernel.config.run import DEVICE_OF, SUFFIXES, EvaluationConfig, language_of
 from evokernel.errors import HarnessError, LanguageError, TaskError
 from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.client.devices import StartJudge
 from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.device.device_class import this_machine
 from evokernel.protocols import Evaluator, Language
@@ -61,7 +62,7 @@ def read_candidate(path: Path) -> Candidate:
         raise LanguageError(f"cannot read the kernel {path}: {error}") from None
 
 
-def judge(
+def judge(  # noqa: PLR0913 - each is a choice of some caller
     candidate: Candidate,
     task_spec: str,
     *,
@@ -71,6 +72,7 @@ def judge(
     deterministic: bool = False,
     task_hash: str = "",
     checks: Sequence[HiddenCheck] = (),
+    start: StartJudge | None = None,
 ) -> KernelVerdict:
     """Put a kernel through the whole cascade, once for each budget, and stop where it fails.
 
@@ -82,13 +84,19 @@ def judge(
         deterministic: refuse a kernel whose bits differ from run to run.
         task_hash: that of earlier evaluations; another one is refused before anything is measured.
         checks: further hidden checks, those that the kernel's run has added.
+        start: how judges are started, as in `open_evaluator`; one host for several kernels imports torch once.
 
     Raises:
         TaskError, LanguageError, HarnessError: it could not be judged.
         ConfigError: the settings name an expert that cannot be used.
     """
     evaluator, language = _opening(
-        candidate.language, task_spec, settings=settings, threads=threads, deterministic=deterministic, profiled=True
+        *(candidate.language, task_spec),
+        settings=settings,
+        threads=threads,
+        deterministic=deterministic,
+        profiled=True,
+        start=start,
     )
     program = language.program_hash(candidate.source)
     requests = [EvaluationRequest(candidate, program, budget, checks=tuple(checks)) for budget in budgets]
@@ -103,13 +111,18 @@ def judge_each(
     settings: EvaluationConfig,
     threads: int = 1,
     deterministic: bool = False,
+    start: StartJudge | None = None,
 ) -> list[Evaluation]:
     """Put kernels of one language through the cascade, one after the other, by one judge where not `final`.
 
     Arguments and errors are those of `judge`; a kernel that fails does not end the others.
     """
     evaluator, language = _opening(
-        candidates[0].language, task_spec, settings=settings, threads=threads, deterministic=deterministic
+        *(candidates[0].language, task_spec),
+        settings=settings,
+        threads=threads,
+        deterministic=deterministic,
+        start=start,
     )
     requests = [EvaluationRequest(each, language.program_hash(each.source), budget) for each in candidates]
 
@@ -128,6 +141,7 @@ def _opening(
     threads: int,
     deterministic: bool,
     profiled: bool = False,
+    start: StartJudge | None = None,
 ) -> tuple[AbstractAsyncContextManager[Evaluator], Language]:
     """Return an evaluator to enter, and how kernels are compiled. Raises as `judge`."""
     device, machine = DEVICE_OF[language_name], this_machine()
@@ -146,6 +160,7 @@ def _opening(
         machine=machine,
         deterministic=deterministic,
         profiled=profiled,
+        start=start,
     )
     return evaluator, language
 
