@@ -56,13 +56,8 @@ class HiddenCase:
         for output in self.expected.outputs:
             held += [output.high, output.native, *output.others]
             held += [output.ranking.numbers, output.ranking.moves] if output.ranking else []
-<<<<<<< HEAD
-        taken: int = sum(array.nbytes for array in held)
-        return taken + (self.expected.decided.bytes if self.expected.decided else 0)
-=======
         decided = self.expected.decided.bytes if self.expected.decided else 0
         return decided + sum(int(array.nbytes) for array in held)
->>>>>>> judge
 
 
 class BoundWorkload:
