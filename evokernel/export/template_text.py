@@ -77,7 +77,7 @@ def fixed_of(task: Task) -> dict[str, str]:
 def fixed_texts(fixed: Mapping[str, Any], taken: Collection[str]) -> dict[str, str]:
     """Return the values in Python of arguments that are fixed and that no kernel takes.
 
-    None is NaN, which equals nothing, or of a class of the user's file, which an export does not have.
+    Left out are NaN, which equals nothing, and values of classes of the user's file, which an export does not have.
     """
     found = {
         name: constants_text({name: value}).partition("=")[2]
