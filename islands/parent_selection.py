@@ -18,7 +18,10 @@ PINNED_SHARE = 0.5
 MATCHES = 32
 """Number of best elites among which a crossover looks for a partner."""
 _DEAR = 4.0
-"""A parent is dear whose verdict took so many times as long as the shortest on its island."""
+"""A parent is dear whose checks took so many times as long as the shortest on its island.
+
+Timings do not count: a precise one takes longer than a quick one, and another kernel's machine code is timed once.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +43,16 @@ class ParentSelection:
         return own + [elite for elite in pinned if elite not in own] if own else []
 
     def first(self, elites: list[Elite]) -> Elite:
-        """Return the first parent: often a pinned one, else as the island picks, seldom one that is slow to judge."""
+        """Return the first parent: often a pinned one, else as the island picks, seldom one that is slow to check."""
         marked = self.state.history.pinned
         pinned = [elite for elite in elites if elite.candidate.id in marked] if marked else []
         if pinned and self.rng.random() < PINNED_SHARE:
             return pinned[int(self.rng.integers(len(pinned)))]
-        shortest = min((elite.judged_s for elite in elites if elite.judged_s > 0), default=0.0)
+        shortest = min((elite.checked_s for elite in elites if elite.checked_s > 0), default=0.0)
         while True:
             first = self.island.selector.select(elites, self.state.populations[self.island.name].picks, self.rng)
             # children of a dear one are about as slow: each costs what many others would
-            cheap = first.judged_s <= _DEAR * shortest or self.rng.random() * first.judged_s < _DEAR * shortest
+            cheap = first.checked_s <= _DEAR * shortest or self.rng.random() * first.checked_s < _DEAR * shortest
             if cheap or len(elites) == 1:
                 return first
             elites = [elite for elite in elites if elite is not first]

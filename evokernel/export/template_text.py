@@ -6,6 +6,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from evokernel.scaffold.nested_values import holds_classes
 from evokernel.scaffold.task_text import constants_text
 from evokernel.task import Role, Task, Tensor, Workload
 
@@ -77,14 +78,13 @@ def fixed_of(task: Task) -> dict[str, str]:
 def fixed_texts(fixed: Mapping[str, Any], taken: Collection[str]) -> dict[str, str]:
     """Return the values in Python of arguments that are fixed and that no kernel takes.
 
-    None is NaN, which equals nothing, or of a class of the user's file, which an export does not have.
+    Left out are NaN, which equals nothing, and values of classes of the user's file, which an export does not have.
     """
-    found = {
+    return {
         name: constants_text({name: value}).partition("=")[2]
         for name, value in fixed.items()
-        if name not in taken and value == value
+        if name not in taken and value == value and not holds_classes(value)
     }
-    return {name: text for name, text in found.items() if "source." not in text}
 
 
 def refusal_text(name: str, fixed: Mapping[str, str]) -> str:

@@ -15,64 +15,71 @@ from torch.nn import functional
 _torchs: dict[str, Callable[..., Any]] = {
     "one_hot": functional.one_hot,
     "pad": functional.pad,
-    **{name: getattr(torch, name) for name in ("bincount", "cov", "stft", "repeat_interleave", "tensor")},
+    **{name: getattr(torch, name) for name in ("bincount", "corrcoef", "cov", "stft", "repeat_interleave", "tensor")},
 }
 """Functions as they are, for arguments that no rule knows."""
 _FEW = 64
 """Numbers that are joined one by one."""
 
 
-def _one_hot(x: torch.Tensor, num_classes: int = -1) -> Any:
+def _one_hot(input: torch.Tensor, num_classes: int = -1) -> Any:
     if num_classes < 0:
-        return _torchs["one_hot"](x, num_classes)
-    return (x.unsqueeze(-1) == torch.arange(num_classes, device=x.device)).to(torch.int64)
+        return _torchs["one_hot"](input, num_classes)
+    return (input.unsqueeze(-1) == torch.arange(num_classes, device=input.device)).to(torch.int64)
 
 
-def _bincount(x: torch.Tensor, weights: torch.Tensor | None = None, minlength: int = 0) -> Any:
+def _bincount(input: torch.Tensor, weights: torch.Tensor | None = None, minlength: int = 0) -> Any:
     """Count numbers below the least length, which task and example keep to."""
     if not minlength:
-        return _torchs["bincount"](x, weights, minlength)
+        return _torchs["bincount"](input, weights, minlength)
     if weights is None:  # GPUs add 32 bits in place, and not 64
-        values = torch.ones_like(x, dtype=torch.int32)
+        values = torch.ones_like(input, dtype=torch.int32)
     else:
         values = weights if weights.dtype == torch.float32 else weights.double()
-    made = values.new_zeros(minlength).index_add(0, x.to(torch.int64), values)
+    made = values.new_zeros(minlength).index_add(0, input.to(torch.int64), values)
     return made.to(torch.int64) if weights is None else made
 
 
-def _repeat_interleave(x: torch.Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None) -> Any:
+def _repeat_interleave(*given: Any, output_size: int | None = None, **named: Any) -> Any:
     """Look up, for each place of a known number of places, the element whose share it is."""
+    input, repeats, dim = _three(*given, **named)
     if output_size is None or not isinstance(repeats, torch.Tensor) or repeats.ndim != 1:
-        return _torchs["repeat_interleave"](x, repeats, dim, output_size=output_size)
-    x, dim = (x.reshape(-1), 0) if dim is None else (x, dim)
+        return _torchs["repeat_interleave"](*given, output_size=output_size, **named)
+    x, dim = (input.reshape(-1), 0) if dim is None else (input, dim)
     places = torch.arange(output_size, device=x.device)
-    return x.index_select(dim, torch.searchsorted(repeats.cumsum(0), places, right=True))
+    return x.index_select(dim, torch.searchsorted(repeats.expand(x.shape[dim]).cumsum(0), places, right=True))
 
 
-def _take_along_dim(x: torch.Tensor, indices: torch.Tensor, dim: int | None = None) -> torch.Tensor:
+def _three(input: Any = None, repeats: Any = None, dim: int | None = None) -> tuple[Any, Any, int | None]:
+    return input, repeats, dim  # repeats alone are torch's other function of that name
+
+
+def _take_along_dim(input: torch.Tensor, indices: torch.Tensor, dim: int | None = None) -> torch.Tensor:
     """Look places up, which begin again behind the end."""
     if dim is None:
-        return x.reshape(-1).gather(0, indices.reshape(-1) % x.numel())
-    pairs = list(zip(x.shape, indices.shape, strict=True))
+        return input.reshape(-1).gather(0, indices.reshape(-1) % input.numel())
+    pairs = list(zip(input.shape, indices.shape, strict=True))
     wide = [other if one == 1 else one for one, other in pairs]
-    dim = dim % x.ndim
-    x, indices = (each.expand([*wide[:dim], each.shape[dim], *wide[dim + 1 :]]) for each in (x, indices))
+    dim = dim % input.ndim
+    x, indices = (each.expand([*wide[:dim], each.shape[dim], *wide[dim + 1 :]]) for each in (input, indices))
     return x.gather(dim, indices % x.shape[dim])
 
 
-def _cov(x: torch.Tensor, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
-    if fweights is not None or aweights is not None:
-        return _torchs["cov"](x, correction=correction, fweights=fweights, aweights=aweights)
-    rows = x if x.ndim == 2 else x.reshape(1, -1)
+def _cov(input: torch.Tensor, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
+    if fweights is not None or aweights is not None or not input.is_floating_point():
+        return _torchs["cov"](input, correction=correction, fweights=fweights, aweights=aweights)
+    rows = input if input.ndim == 2 else input.reshape(1, -1)
     off = rows - rows.mean(1, keepdim=True)
     made = off @ off.transpose(0, 1) / (rows.shape[1] - correction)
-    return made if x.ndim == 2 else made.reshape(())
+    return made if input.ndim == 2 else made.reshape(())
 
 
-def _corrcoef(x: torch.Tensor) -> torch.Tensor:
-    made = _cov(x)
-    spread = made.diagonal().sqrt() if x.ndim == 2 else made.sqrt()
-    return (made / (spread.unsqueeze(-1) * spread if x.ndim == 2 else spread * spread)).clamp(-1, 1)
+def _corrcoef(input: torch.Tensor) -> Any:
+    if not input.is_floating_point():
+        return _torchs["corrcoef"](input)
+    made = _cov(input)
+    spread = made.diagonal().sqrt() if input.ndim == 2 else made.sqrt()
+    return (made / (spread.unsqueeze(-1) * spread if input.ndim == 2 else spread * spread)).clamp(-1, 1)
 
 
 def _stft(  # noqa: PLR0913 - torch's own arguments
@@ -103,9 +110,10 @@ def _stft(  # noqa: PLR0913 - torch's own arguments
     return made if return_complex else torch.view_as_real(made)
 
 
-def _pad(x: torch.Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:
+def _pad(input: torch.Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:
     if mode != "circular" or min(pad) < 0:
-        return _torchs["pad"](x, pad, mode, value)
+        return _torchs["pad"](input, pad, mode, value)
+    x = input
     for place in range(0, len(pad), 2):
         dim, (before, after) = x.ndim - 1 - place // 2, pad[place : place + 2]
         ends = [x.narrow(dim, x.shape[dim] - before, before)] * bool(before), [x.narrow(dim, 0, after)] * bool(after)

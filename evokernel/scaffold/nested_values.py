@@ -114,7 +114,8 @@ def _word(key: Any) -> str:
 def constant_text(name: str, value: Any) -> str:
     """Return an argument without tensors as Python over `source`. Raises `TaskError` where that cannot spell it."""
     if isinstance(value, Enum):
-        return f"source.{type(value).__name__}.{value.name}"
+        named = isinstance(value.name, str) and value.name.isidentifier()  # flags that are joined have no name
+        return f"source.{type(value).__name__}{f'.{value.name}' if named else f'({value.value!r})'}"
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
     if value is None or isinstance(value, (bool, int, float, str, torch.dtype)):
@@ -128,6 +129,11 @@ def constant_text(name: str, value: Any) -> str:
         f"the argument {name!r} is a {type(value).__name__}, which a task file cannot spell; wrap the operation in a "
         "function that takes tensors and numbers"
     )
+
+
+def holds_classes(value: Any) -> bool:
+    """Say whether an argument without tensors, or a part of it, is of a class that the user's file alone has."""
+    return bool(_fields(value)) or isinstance(value, Enum) or any(holds_classes(part) for _, part in parts_of(value))
 
 
 def can_be_spelt(value: Any, source: ModuleType) -> bool:

@@ -260,7 +260,8 @@ class _Edges(TorchDispatchMode):  # type: ignore[misc]
         self.found: list[int] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if (place := {"aten.searchsorted.Tensor": 0, "aten.bucketize.Tensor": 1}.get(str(func))) is not None:
+        place = {"aten.searchsorted.Tensor": 0, "aten.bucketize.Tensor": 1}.get(str(func))
+        if place is not None and (kwargs or {}).get("sorter") is None:
             self.found.append(args[place].untyped_storage()._cdata)
         return func(*args, **(kwargs or {}))
 

@@ -121,8 +121,8 @@ def test_restart_goes_on_from_the_survivor_alone() -> None:
 
 
 def test_a_parent_whose_children_are_dear_to_judge_is_seldom_one() -> None:
-    cheap, slow = elite("cheap", 1.0), replace(elite("slow", 1.2, spills=9.0), judged_s=20.0)
-    cheap = replace(cheap, judged_s=0.5)
+    cheap, slow = elite("cheap", 1.0), replace(elite("slow", 1.2, spills=9.0), checked_s=20.0)
+    cheap = replace(cheap, checked_s=0.5)
     state = ArchipelagoState({"a": population(cheap, slow)})
     rng = np.random.default_rng(0)
     chosen = [ParentSelection(island("a"), state, rng).first([cheap, slow]) for _ in range(400)]

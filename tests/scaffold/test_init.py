@@ -5,6 +5,7 @@ import py_compile
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -16,6 +17,9 @@ from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Fidelity
 from evokernel.scaffold.config_schema import MODELINE, SCHEMA_FILE, config_schema
 from evokernel.scaffold.project import Project, ProjectSettings, init_project, whole_or_nothing
+from evokernel.scaffold.trial import sorted_inputs
+from evokernel.scaffold.user_operation import find_subject
+from evokernel.tasks import load_task
 from operators.rewrites.cpp.ir.reader import read
 
 Init = Callable[..., Project]
@@ -315,3 +319,15 @@ def test_what_is_searched_is_sorted(tmp_path: Path) -> None:
     project = init_project(path, inputs="x: 16x24, edges: 12", out=folder / "out", settings=ON_CPU)
     assert kernel(project)
     assert [tensor.generator is not None for tensor in project.task.signature.inputs] == [False, True]
+    task = load_task(str(project.files[0]))
+    edges = task.signature.inputs[1].generator
+    assert edges is not None
+    numbers = edges(task.workloads["cpu"].search[0].sizes, 0)
+    assert (np.diff(numbers) >= 0).all()
+    assert (numbers == numbers.round()).sum() == len(numbers) // 2  # zeros and ones among the inputs equal some
+
+
+def test_what_is_searched_by_way_of_a_sorter_need_not_be_sorted(tmp_path: Path) -> None:
+    text = "import torch\ndef bins(x, edges): return torch.searchsorted(edges, x, sorter=edges.argsort())\n"
+    (path := tmp_path / "ops.py").write_text(text, encoding="utf-8")
+    assert sorted_inputs(find_subject(path, inputs="x: 16x24, edges: 12")) == ()

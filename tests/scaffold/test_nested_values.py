@@ -1,6 +1,6 @@
 """Tensors inside dicts, lists, named tuples and dataclasses, as arguments and as results of an operation."""
 
-from enum import Enum
+from enum import Enum, Flag
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from evokernel.errors import TaskError
+from evokernel.export.template_text import fixed_texts
+from evokernel.scaffold.nested_values import constant_text
 from evokernel.scaffold.task_text import call_text
 from evokernel.scaffold.trial import changes_apart, outputs_of, state_apart
 from evokernel.scaffold.user_operation import UserOperation, find_subject
@@ -162,3 +164,24 @@ def test_a_class_that_the_file_does_not_hold(file: Path) -> None:
         find_subject(file, name="loss", example_inputs=(Elsewhere(x=X),))
     with pytest.raises(TaskError, match=r"a class that the file does not hold"):
         find_subject(file, name="configured", example_inputs=(X, Level.DEBUG, (3,)))
+
+
+def test_constants_as_python() -> None:
+    class Part(Flag):
+        NONE = 0
+        LEFT = 1
+        RIGHT = 2
+
+    assert [constant_text("part", each) for each in (Part.LEFT, Part.LEFT | Part.RIGHT)] == [
+        "source.Part.LEFT",
+        "source.Part(3)",
+    ]
+    fixed = {
+        "mode": "source.x",
+        "part": Part.LEFT,
+        "parts": (Part.LEFT,),
+        "taken": 1,
+        "eps": float("nan"),
+        "axes": (1,),
+    }
+    assert fixed_texts(fixed, ["taken"]) == {"mode": "'source.x'", "axes": "(1,)"}

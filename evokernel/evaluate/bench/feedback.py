@@ -14,6 +14,8 @@ NEUTRAL = "outputs must be computed from the given inputs in each call"
 _NO_MEMORY = ("bad_alloc", "MemoryError")
 """Words of a process without memory: from a candidate's C++, and from the loop around it for its buffers."""
 _FLOATING = {"float", "double", "_Float16"}
+_WHOLE = {"char", "short", "int", "long", "signed", "unsigned", "size_t"}
+"""Words of other types that are numbers."""
 _USUAL = ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL", "SIGSYS")
 
 
@@ -52,20 +54,23 @@ def other_arguments(source: str, signature: Signature) -> str:
     Compared are their number, which are pointers, and which are floating: other types have many names. Nothing is
     refused for it: a call that does not fit fails by itself, in any way.
     """
-    found, expected = entry_parameters(source), signature.arguments
-    if found is None or (len(found) == len(expected) and all(map(_fits, found, expected))):
+    runs, expected = entry_parameters(source), signature.arguments
+    if not runs or any(len(each) == len(expected) and all(map(_fits, each, expected)) for each in runs):
         return ""
     return (
-        f"its run({', '.join(found)}) does not take the arguments of this task, which calls\n"
+        f"its run({', '.join(runs[-1])}) does not take the arguments of this task, which calls\n"
         f"{entry_signature(signature)}\nIs it a kernel of another task?"
     )
 
 
 def _fits(parameter: str, argument: Tensor | Scalar) -> bool:
     """Say whether a C++ parameter can take an argument; one whose type has a name of its own may."""
-    named = set(C_TYPES.values()).intersection(parameter.replace("*", " ").split())
+    words, points = {*parameter.replace("*", " ").split()}, "*" in parameter or "[" in parameter
+    named = words.intersection(C_TYPES.values())
+    if not points and not named and not words & _WHOLE:
+        return True
     floating = not named or named & _FLOATING == _FLOATING & {C_TYPES.get(argument.dtype)}
-    return floating and ("*" in parameter or "[" in parameter) == isinstance(argument, Tensor)
+    return floating and points == isinstance(argument, Tensor)
 
 
 def _allowed_on_hidden_shape(error: WorkerError) -> str:

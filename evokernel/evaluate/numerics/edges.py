@@ -25,21 +25,8 @@ from evokernel.task import Task, Workload
 _DIRECTIONS = (1, 1, -1, 1, 1, 1, -1, -1, -1, 1, -1)
 _RUNS = len(_DIRECTIONS) + 1
 _LINEAR = {
-    *(
-        "mm",
-        "bmm",
-        "mv",
-        "dot",
-        "addmm",
-        "addmv",
-        "baddbmm",
-        "convolution",
-        "sum",
-        "cumsum",
-        "scatter_add",
-        "index_add",
-    ),
-    "index_put",
+    *("mm", "bmm", "mv", "dot", "addmm", "addmv", "baddbmm", "convolution", "sum", "cumsum"),
+    *("scatter_add", "index_add", "index_put"),
 }
 """Operations that only add up, products or numbers."""
 _SUMS = {
@@ -214,17 +201,21 @@ class _Moved(EagerMode):
         self.free |= free
         if free and self._run >= _RUNS:
             args = (self._apart(args[0]), *args[1:])
-        terms = args if self._terms and name_of(func) in _SUMS else ()
+        rough = self._far and name_of(func) in _QUOTIENTS
+        sums = self._terms and name_of(func) in _SUMS and "out" not in (kwargs or {})
+        terms = args if sums or rough else ()
         if terms and name_of(func, in_place=True).endswith("_"):
             terms = (args[0].clone(), *args[1:])
         made = func(*args, **dict(kwargs or {}))
-        if terms:
+        if sums:
             self._sum_moved(func, terms, kwargs or {}, made)
         if (ranked := ranked_numbers(func, args, kwargs or {}, made)) is not None:
             self.ranked.append(ranked)
         if (decision := decision_of(func, args, kwargs or {}, made)) is not None:
             self.decisions.append(decision)
-        rough = self._far and name_of(func) in _QUOTIENTS
+        if rough and _is_double(terms[0]) and (kwargs or {}).get("rounding_mode"):  # a whole quotient does not move
+            made.copy_(func(self._each_moved(terms[0]), *terms[1:], **dict(kwargs or {})))
+            rough = False
         if isinstance(made, tuple):
             return tuple(self._moved(each) for each in made)
         return self._moved(made, rough=rough)
@@ -240,7 +231,8 @@ class _Moved(EagerMode):
         )
         sizes = made
         if name_of(func) in _LINEAR:
-            sizes = func(*(each.abs() if _is_double(each) else each for each in terms), **kwargs)
+            factors = {key: abs(each) if key in ("alpha", "beta") else each for key, each in kwargs.items()}
+            sizes = func(*(each.abs() if _is_double(each) else each for each in terms), **factors)
         for sums in zip(*(each if isinstance(each, tuple) else (each,) for each in (made, moved, sizes)), strict=True):
             if _is_double(sums[0]):
                 exact = self._is_exact(sums[0]) & self._is_exact(sums[2])

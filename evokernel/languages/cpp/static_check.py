@@ -4,10 +4,13 @@ A hostile source passes any check of its text; the sandbox keeps it harmless.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 
 from evokernel.languages.cpp.tokens import DIRECTIVE, tokens
 from evokernel.languages.text_checks import check_text
 
+_RUNS = 8
+"""Functions of one name that are looked at: each look may go to the end of the text."""
 _HEADERS = """
     algorithm any array atomic barrier bit bitset cassert cctype cerrno cfenv cfloat charconv chrono cinttypes climits
     clocale cmath compare complex concepts condition_variable coroutine csetjmp csignal cstdarg cstddef cstdint cstdio
@@ -32,14 +35,20 @@ def static_check(source: str) -> str | None:
     return check_text(source) or _check_tokens(tokens(source))
 
 
-def entry_parameters(source: str) -> tuple[str, ...] | None:
-    """Return the parameters of `run` as they are written, in order; None where it cannot be told."""
+def entry_parameters(source: str) -> list[tuple[str, ...]]:
+    """Return the parameters of the last functions `run` as they are written; of Python with a `run` nothing."""
     found = tokens(source)
-    place = next((i for i in range(1, len(found)) if found[i - 1 : i + 2] == ("void", "run", "(")), None)
-    if place is None:
-        return None
+    heads = [found[i - 1 : i + 2] for i in range(1, len(found))]
+    if ("def", "run", "(") in heads:
+        return []
+    places = [place + 3 for place, head in enumerate(heads) if head == ("void", "run", "(")]
+    return [listed for place in places[-_RUNS:] if (listed := _parameters(found, place)) is not None]
+
+
+def _parameters(found: tuple[str, ...], place: int) -> tuple[str, ...] | None:
+    """Return what lies between here and the parenthesis that closes; None where none does."""
     parameters, depth = [""], 0
-    for token in found[place + 2 :]:
+    for token in islice(found, place, None):
         if token == ")" and not depth:
             return tuple(parameter.strip() for parameter in parameters if parameter)
         depth += (token in "([{<") - (token in ")]}>")

@@ -23,7 +23,7 @@ from evokernel.scaffold.gradients.joint_graph import (
 )
 from evokernel.scaffold.gradients.program_text import ProgramText, backward_arguments, value_name
 from evokernel.scaffold.gradients.saved_values import SaveChoice, saved_values, to_decompose
-from evokernel.scaffold.nested_values import constant_text
+from evokernel.scaffold.nested_values import constant_text, holds_classes
 from evokernel.scaffold.project import Project, ProjectSettings, init_project, stem_of, whole_or_nothing
 from evokernel.scaffold.task_text import call_text, constants_text, template
 from evokernel.scaffold.trial import state_apart, without_data
@@ -189,9 +189,9 @@ def training_text(subject: UserOperation, layout: Layout, *, save: SaveChoice, s
         arguments=repr(tuple(meant.get(node, key) for key, node in arguments.items())),
         gradients=repr(tuple(graph.gradients)),
         fixed=", ".join(
-            f"{each!r}: {text}"
+            f"{each!r}: {constant_text(each, value)}"
             for each, value in subject.constants.items()
-            if "source." not in (text := constant_text(each, value))
+            if not holds_classes(value)
         ),
         functions="\n\n".join(functions),
         given=", ".join(subject.inputs),

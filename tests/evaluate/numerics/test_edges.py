@@ -247,6 +247,7 @@ def test_a_sum_that_cancels_may_fall_either_way_by_the_size_of_its_terms(decide,
     [
         lambda x: x.sum(1),
         lambda x: x @ torch.ones(3, dtype=x.dtype),
+        lambda x: torch.addmm(torch.zeros(len(x), dtype=x.dtype)[:, None], x, x.new_full((3, 1), -1), alpha=-1)[:, 0],
         lambda x: torch.zeros(len(x), dtype=x.dtype).index_add_(
             0, torch.arange(len(x)).repeat_interleave(3), x.view(-1)
         ),
@@ -293,3 +294,28 @@ def test_one_element_far_from_an_edge_is_wrong_however_many_edges_there_are(deci
     assert judge_output(expected, [decide(product)]) is None
     product[-1, -1] *= -1
     assert judge_output(expected, [decide(product)]) is not None
+
+
+def test_one_level_in_the_middle_of_its_quotient_is_wrong():
+    def levels(x, y):
+        return torch.div(x @ y, 0.25, rounding_mode="floor")
+
+    shape = Workload("w", {"R": 200, "C": 64})
+    task = Task(
+        name="t",
+        reference=lambda x, y, **_: levels(x, y).int(),
+        signature=Signature(
+            (Tensor("x", ("R", "C")), Tensor("y", ("C", "R"))), (), (Tensor("z", ("R", "R"), "int32", Role.OUTPUT),)
+        ),
+        workloads={"cpu": WorkloadSet(search=(shape,), holdout=(shape,), probe={"R": (1, 9), "C": (1, 9)})},
+        flops="R * C",
+        precision=Precision(reduction="C"),
+    )
+    inputs = draw(task, shape, "normal", np.random.default_rng(0))
+    expected = expect(task, shape, inputs, distribution="normal")
+    product = one_by_one(inputs["x"], inputs["y"])
+    made = torch.div(product, 0.25, rounding_mode="floor").int()
+    assert judge_output(expected, [made]) is None
+    beside = (product / 0.25 % 1 - 0.5).abs().argmin()
+    made.view(-1)[beside] += 1
+    assert judge_output(expected, [made]) is not None
