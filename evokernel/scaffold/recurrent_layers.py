@@ -77,7 +77,9 @@ def step_lines(kind: str, own: Sequence[str], given: Sequence[str], states: Sequ
     if kind == "gru":
         new = f"const float fresh = std::tanh({given[2]} + {own[2]} / {over[0]});"
         return [new, f"const float value = fresh + ({states[0]} - fresh) / {over[1]};"]
-    return [f"const float value = {f'std::tanh({both[0]})' if kind == 'rnn_tanh' else f'std::fmax({both[0]}, 0.0f)'};"]
+    if kind == "rnn_tanh":
+        return [f"const float value = std::tanh({both[0]});"]
+    return [f"const float value = std::max<float>({both[0]}, 0.0f);"]  # which keeps NaN, as torch does
 
 
 @recurrence.register_fake  # type: ignore[untyped-decorator]
