@@ -34,9 +34,9 @@ class FinalMeasurements:
         """Return the fittest few, best first; of equals the older."""
         return sorted(elites, key=lambda elite: (-elite.fitness.value, elite.seq))[:CONTENDERS]
 
-    async def measure(self, elite: Elite, *, is_seed: bool = False) -> Evaluation:
-        """Return the final evaluation of an elite: the stored one, or a new one; of a seed from one process."""
-        processes = 1 if is_seed else self._settings.final_processes  # one is enough for a comparison
+    async def measure(self, elite: Elite, *, is_seed: bool = False, briefly: bool = False) -> Evaluation:
+        """Return the final evaluation of an elite: the stored one, or a new one; if `briefly`, from one process."""
+        processes = 1 if briefly else self._settings.final_processes
         name = f"the seed {elite.candidate.id}, to compare with," if is_seed else elite.candidate.id
         where = f"{processes} fresh process{'' if processes == 1 else 'es'}"
         about = self._about(elite, processes)
@@ -50,7 +50,7 @@ class FinalMeasurements:
             elite.candidate,
             elite.program_hash,
             Fidelity.FINAL,
-            processes=1 if is_seed else 0,  # 0 are all
+            processes=1 if briefly else 0,  # 0 are all
             after_process=after_process,
         )
         evaluation, reused_from = await self._verdicts.verdict(request, before=lambda: self._notify(begins))

@@ -48,6 +48,8 @@ DIVERSITY_EVERY = 32
 UNBEATEN = "the seed is still the best: nothing to measure anew"
 _FAR_AHEAD = math.log(4.0)
 """A seed that is left behind by such a factor is not measured anew: all that it tells is how far behind it is."""
+_AHEAD = math.log(1.15)
+"""One that is left behind by such a factor is measured in one process: processes differ by far less."""
 
 
 class SearchSession:
@@ -324,14 +326,16 @@ class SearchSession:
         for elite in seed:
             ahead = won.fitness.log_speedup - elite.fitness.log_speedup if won else 0.0
             if ahead < _FAR_AHEAD:
-                await self._holds(finals, elite, is_seed=True)
+                await self._holds(finals, elite, is_seed=True, briefly=ahead > _AHEAD)
 
-    async def _holds(self, finals: FinalMeasurements, elite: Elite, *, is_seed: bool = False) -> bool:
+    async def _holds(
+        self, finals: FinalMeasurements, elite: Elite, *, is_seed: bool = False, briefly: bool = False
+    ) -> bool:
         """Measure an elite anew, unless the session is to stop; say whether it holds."""
         if self._search.stop_asked:
             return False
         try:
-            evaluation = await finals.measure(elite, is_seed=is_seed)
+            evaluation = await finals.measure(elite, is_seed=is_seed, briefly=briefly)
         except HarnessError as error:
             text = f"our evaluator failed on {elite.candidate.id}: {error}"
             self._notify(Notice(text, warning=True, kind=RemarkKind.FAULT, candidate=elite.candidate.id))

@@ -265,6 +265,13 @@ def test_a_seed_that_is_beaten_is_measured_in_one_process_to_compare_with(path: 
     assert [(request.candidate.source == TOY, request.processes) for request in finals] == [(False, 0), (True, 1)]
 
 
+def test_a_seed_that_is_hardly_beaten_is_measured_as_thoroughly_as_the_winner(path: Path) -> None:
+    evaluator = InstantEvaluator(speed=lambda source: (toy_speed(source) or 1.0) ** 0.1)
+    run(path, evaluator, budget={"evaluations": 20})
+    finals = [request for request in evaluator.asked if request.budget is Fidelity.FINAL]
+    assert [(request.candidate.source == TOY, request.processes) for request in finals] == [(False, 0), (True, 0)]
+
+
 def test_a_seed_that_is_left_far_behind_is_compared_by_the_search_alone(path: Path) -> None:
     evaluator = InstantEvaluator(speed=lambda source: 0.1 if source == TOY else toy_speed(source))
     run(path, evaluator, budget={"evaluations": 20})
