@@ -271,50 +271,40 @@ def test_what_cancels_to_few_bits_is_exact_in_no_order_but_small_numbers_are(tot
     assert judge_output(expected, [due.index_fill(0, torch.arange(1, 4), False)]) is not None
 
 
-@pytest.mark.parametrize(
-    "decide", [lambda product: product > 0, lambda product: torch.where(product > 0, product + 9, 0)]
-)
-def test_one_element_far_from_an_edge_is_wrong_however_many_edges_there_are(decide):
-    shape = Workload("w", {"R": 1000, "C": 256})
+def decided_product(decide, *, rows, terms, dtype):
+    """Return what is due of a decision on a product of `rows` by `rows` sums of `terms`, and an honest product."""
+    shape = Workload("w", {"R": rows, "C": terms})
     task = Task(
         name="t",
         reference=lambda x, y, **_: decide(x @ y),
         signature=Signature(
-            (Tensor("x", ("R", "C")), Tensor("y", ("C", "R"))),
-            (),
-            (Tensor("z", ("R", "R"), "bool" if decide(torch.ones(1)).dtype == torch.bool else "float32", Role.OUTPUT),),
+            (Tensor("x", ("R", "C")), Tensor("y", ("C", "R"))), (), (Tensor("z", ("R", "R"), dtype, Role.OUTPUT),)
         ),
         workloads={"cpu": WorkloadSet(search=(shape,), holdout=(shape,), probe={"R": (1, 9), "C": (1, 9)})},
         flops="R * C",
         precision=Precision(reduction="C"),
     )
     inputs = draw(task, shape, "normal", np.random.default_rng(0))
-    expected = expect(task, shape, inputs, distribution="normal")
-    product = one_by_one(inputs["x"], inputs["y"])
+    return expect(task, shape, inputs, distribution="normal"), one_by_one(inputs["x"], inputs["y"])
+
+
+@pytest.mark.parametrize(
+    "decide", [lambda product: product > 0, lambda product: torch.where(product > 0, product + 9, 0)]
+)
+def test_one_element_far_from_an_edge_is_wrong_however_many_edges_there_are(decide):
+    dtype = "bool" if decide(torch.ones(1)).dtype == torch.bool else "float32"
+    expected, product = decided_product(decide, rows=1000, terms=256, dtype=dtype)
     assert judge_output(expected, [decide(product)]) is None
     product[-1, -1] *= -1
     assert judge_output(expected, [decide(product)]) is not None
 
 
 def test_one_level_in_the_middle_of_its_quotient_is_wrong():
-    def levels(x, y):
-        return torch.div(x @ y, 0.25, rounding_mode="floor")
+    def levels(product):
+        return torch.div(product, 0.25, rounding_mode="floor").int()
 
-    shape = Workload("w", {"R": 200, "C": 64})
-    task = Task(
-        name="t",
-        reference=lambda x, y, **_: levels(x, y).int(),
-        signature=Signature(
-            (Tensor("x", ("R", "C")), Tensor("y", ("C", "R"))), (), (Tensor("z", ("R", "R"), "int32", Role.OUTPUT),)
-        ),
-        workloads={"cpu": WorkloadSet(search=(shape,), holdout=(shape,), probe={"R": (1, 9), "C": (1, 9)})},
-        flops="R * C",
-        precision=Precision(reduction="C"),
-    )
-    inputs = draw(task, shape, "normal", np.random.default_rng(0))
-    expected = expect(task, shape, inputs, distribution="normal")
-    product = one_by_one(inputs["x"], inputs["y"])
-    made = torch.div(product, 0.25, rounding_mode="floor").int()
+    expected, product = decided_product(levels, rows=200, terms=64, dtype="int32")
+    made = levels(product)
     assert judge_output(expected, [made]) is None
     beside = (product / 0.25 % 1 - 0.5).abs().argmin()
     made.view(-1)[beside] += 1
