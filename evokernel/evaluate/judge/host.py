@@ -119,9 +119,10 @@ class JudgeHost:
             gc.freeze()
 
     def _kill(self, number: int) -> None:
-        for fork in self._forks.values():  # not reaped yet, so that its process id is its own
+        for handle, fork in self._forks.items():
             if fork.number == number:
-                os.kill(fork.pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it has just ended; not every kernel keeps it until it is reaped
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
 
     def _report(self, handle: int) -> None:
         fork = self._forks.pop(handle)
