@@ -89,6 +89,8 @@ class History:
     """Changes that were measured, by kind: the first word of the rationale."""
     gains: Counter[str] = field(default_factory=Counter)
     """Those of them that beat all their parents, by kind."""
+    idle: Counter[str] = field(default_factory=Counter)
+    """Changes that gave the machine code of a known kernel, by rationale, since such a one last gave new code."""
 
     def propose(self, proposal: Proposal) -> None:
         """Remember a candidate under way, so that it is not proposed twice, and its point counts."""
@@ -299,6 +301,10 @@ class History:
                 )
             )
             del self.attempts[:-ATTEMPTS]
+            if evaluation.metrics.get("twin"):
+                self.idle[proposal.rationale] += 1
+            else:
+                self.idle.pop(proposal.rationale, None)
         kind = proposal.rationale.partition(":")[0]
         self.changes[kind] += 1
         if over_best > 0:

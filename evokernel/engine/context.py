@@ -60,6 +60,7 @@ def context_for(selection: Selection, fold: StateFold, *, setting: SearchSetting
         known=history.proposed,
         tried=frozenset(history.tried.get(shown[0], ())) if parents else frozenset(),
         credit=history.credit,
+        idle=history.idle,
         device_sheet=setting.device_sheet,
         selection=selection,
         device=setting.device,

@@ -165,6 +165,8 @@ class Context:
     """By first word of a rationale: how often such a change gave a better kernel in this run, 0 to 1."""
     device_sheet: Mapping[str, float]
     """Measured peak rates in GFLOP/s and bandwidths in GB/s, by name."""
+    idle: Mapping[str, int] = field(default_factory=dict)
+    """By rationale: how often such a change, on any kernel, gave known machine code since it last gave new code."""
     selection: Selection | None = None
     """The selection, for operators that ask a model."""
     device: str = ""

@@ -23,6 +23,9 @@ LIBRARIES: Mapping[str, AnyRewriteLibrary] = {"cpp": CPP_REWRITES, "cuda": CUDA_
 DECAY = 0.88
 """Ratio between the weights of a kind and of the one before it in its library, which lists strong ones first."""
 
+IDLE = 0.25
+"""Chance that a change is drawn along with the others for each time that it gave known machine code; else it waits."""
+
 FAVOUR = 3.0
 """Ratio between the weights of a kind that suits the task and of the first of its library."""
 
@@ -43,13 +46,25 @@ class Rewrite(Operator):
         library = LIBRARIES.get(context.language)
         if library is None:
             return None
-        parent = context.parents[0]
-        by_kind: dict[str, list[RewriteMove]] = defaultdict(list)
+        parent, rng = context.parents[0], stream(context.seed, context.step, "rewrite")
+        now, later = defaultdict[str, list[RewriteMove]](list), defaultdict[str, list[RewriteMove]](list)
         for move in library.moves(parent.candidate.source, threads=context.threads):
-            if rationale_of(move) not in context.tried and in_focus(move.rewrite, context.focus):
-                by_kind[move.rewrite].append(move)
-        favoured = library.favoured(context.task)
-        rng = stream(context.seed, context.step, "rewrite")
+            rationale = rationale_of(move)
+            if rationale not in context.tried and in_focus(move.rewrite, context.focus):
+                idle = context.idle.get(rationale, 0)
+                waits = idle > 0 and rng.random() >= IDLE**idle
+                (later if waits else now)[move.rewrite].append(move)
+        return self._drawn(context, library, now, rng) or self._drawn(context, library, later, rng)
+
+    def _drawn(
+        self,
+        context: Context,
+        library: AnyRewriteLibrary,
+        by_kind: dict[str, list[RewriteMove]],
+        rng: np.random.Generator,
+    ) -> Draft | None:
+        """Return the parent after one of some moves, which are used up, or None where none gives a new source."""
+        parent, favoured = context.parents[0].candidate, library.favoured(context.task)
         while by_kind:
             kinds = list(by_kind)  # in the library's order
             priors = [FAVOUR if kind in favoured else DECAY**rank for rank, kind in enumerate(kinds)]
@@ -58,11 +73,11 @@ class Rewrite(Operator):
             move = by_kind[kind].pop(int(len(by_kind[kind]) * rng.random() ** 2))
             if not by_kind[kind]:
                 del by_kind[kind]
-            source = only_whole(library.apply(parent.candidate.source, move))
-            if protected_change(parent.candidate.source, source):
+            source = only_whole(library.apply(parent.source, move))
+            if protected_change(parent.source, source):
                 continue
             if Candidate(source, context.language).id not in context.known:
-                return Draft(source=source, parents=(parent.candidate.id,), rationale=rationale_of(move))
+                return Draft(source=source, parents=(parent.id,), rationale=rationale_of(move))
         return None
 
 

@@ -254,6 +254,21 @@ def test_a_fix_is_shown_to_those_who_mend_the_same_class_of_error_newest_first()
     assert [fix.mended for fix in history.failures.fixes_for(again)] == ["// source 5\n", "// source 3\n"]
 
 
+def test_a_change_is_idle_until_it_gives_new_machine_code() -> None:
+    history, parent = History(), elite("parent", 0.0)
+    history.elites[parent.candidate.id] = parent
+
+    def judge(seq: int, **metrics: float) -> int:
+        made = elite(f"source {seq}", 0.0)
+        evaluation = replace(failure("f").evaluation, status=Status.OK, timings=(TIMING,), metrics=metrics)
+        change, parents = "restrict: a, b", (parent.candidate.id,)
+        proposal = Proposal(made.candidate, seq, "one", "rewrite", 0, parents=parents, rationale=change)
+        history.learn(StepResult(seq, proposal, seq, "one", "rewrite", parents, evaluation, elite=made))
+        return history.idle[change]
+
+    assert [judge(2), judge(3, twin=1.0), judge(4, twin=1.0), judge(5)] == [0, 1, 2, 0]
+
+
 @given(st.lists(st.sampled_from("pqr"), max_size=3 * KEPT))
 def test_only_so_many_failures_are_kept_and_told_those_of_the_parents_last(parents: list[str]) -> None:
     failures = FailureLog()

@@ -131,6 +131,23 @@ def test_rewrite_keeps_to_the_classes_in_focus() -> None:
     assert kinds(Focus.LOOPS, Focus.MEMORY) == loops | memory < usual
 
 
+def test_changes_without_effect_wait_for_the_others() -> None:
+    first = context(elite(load_task("gemm").seeds["cpp"].read_text(encoding="utf-8")))
+
+    def drawn(idle: dict[str, int]) -> list[str]:
+        """Return the rationales of all that is proposed on the parent, in order."""
+        found = list[str]()
+        while draft := asyncio.run(Rewrite().propose(replace(first, tried=frozenset(found), idle=idle))):
+            found.append(draft.rationale)
+        return found
+
+    usual = drawn({})
+    barren = usual[: len(usual) // 2]
+    later = drawn(dict.fromkeys(barren, 40))
+    assert sorted(later) == sorted(usual)
+    assert set(later[len(later) - len(barren) :]) == set(barren)
+
+
 def test_a_model_is_told_the_focus_in_the_order_of_the_classes() -> None:
     (line,) = focus_in_words([Focus.LOOPS, Focus.TILING])
     assert line.index("tiles and blocks") < line.index("loops (")
