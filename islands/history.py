@@ -24,6 +24,7 @@ FOREIGN_KEPT = 4
 """Number of the newest kernels in other languages that are kept."""
 SIBLINGS = 2048
 TUNING_TRIALS = 6
+CODE_DIGITS = 16
 BY_HAND = "inject"
 ATTEMPTS = 64
 CHEAP = ("tune", "blend")  # they make so many attempts that others would find no room
@@ -127,7 +128,11 @@ class History:
         values = (
             read_tunables(proposal.candidate.source).values if evaluation.status is not Status.STATIC_REJECT else {}
         )
-        point = Sibling(values, elite.fitness.value if elite else None, *resources_of(evaluation))
+        point = Sibling(
+            *(values, elite.fitness.value if elite else None, *resources_of(evaluation)),
+            code=evaluation.artifact_hash[:CODE_DIGITS],
+            known_code=evaluation.metrics.get("twin") == 1.0,
+        )
         self.siblings.setdefault(outcome.skeleton, []).append(point)
         if elite is not None and outcome.program_hash not in self.barred:
             self.verdicts[elite.candidate.id] = ResultVerdict(outcome.seq, evaluation)
@@ -301,7 +306,7 @@ class History:
                 )
             )
             del self.attempts[:-ATTEMPTS]
-            if evaluation.metrics.get("twin"):
+            if evaluation.metrics.get("twin") == 1.0:
                 self.idle[proposal.rationale] += 1
             else:
                 self.idle.pop(proposal.rationale, None)

@@ -25,6 +25,10 @@ class Sibling:
     """Amounts of limited resources that it needs, by name, where known; shared memory in bytes for a block."""
     limits: Mapping[str, float] = field(default_factory=dict)
     """The device's limits of the resources that it needs too much of, by name."""
+    code: str = ""
+    """First digits of the hash of what was compiled; empty where nothing was."""
+    known_code: bool = False
+    """It was compiled to the same as an earlier kernel, whose times it has."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
 The first points lie in the middle and spread out; then a surrogate says where an improvement is to be expected. Points
 in hand count as measured where it expects them. What a point needs of a limited resource is learnt of every sibling
 that says so, also of one that needed too much: what cannot fit is not proposed. Other failures count as the slowest.
+A tunable that left the machine code as it was counts as idle until it changes it, and points that differ from a sibling
+in idle tunables alone come last.
 """
 
 import itertools
@@ -12,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evokernel.protocols import Operator
 from evokernel.records.candidate import Candidate
@@ -47,7 +50,7 @@ class Tune(Operator):
         space = read_tunables(parent.candidate.source)
         rng = stream(context.seed, context.step, "tune")
         weighed = _weigh(_Known(space, context.siblings, context.in_hand), rng)
-        for index in np.argsort(-weighed.scores, kind="stable"):
+        for index in np.lexsort((-weighed.scores, weighed.again)):
             values = values_at(space, weighed.points[index])
             source = with_values(parent.candidate.source, values)
             if protected_change(parent.candidate.source, source):
@@ -81,6 +84,8 @@ class _Weighed:
     """Places of their values, shape (points, tunables)."""
     scores: Floats
     """The higher the better."""
+    again: NDArray[np.bool_]
+    """A sibling has the same machine code, as far as is known: such points come last."""
     fitness: Floats | None = None
     """The fitness that is expected; None before a model is asked."""
 
@@ -125,6 +130,30 @@ class _Known:
         taken = {*map(tuple, self.seen.tolist()), *map(tuple, self.in_hand.tolist())}
         return points[[tuple(point) not in taken for point in points.tolist()]]
 
+    def again(self, points: Places) -> NDArray[np.bool_]:
+        """Say of each point whether a sibling, or a point in hand, differs from it in idle tunables alone."""
+        matter = self._matter()
+        taken = {*map(tuple, np.concatenate([self.seen, self.in_hand])[:, matter].tolist())}
+        return np.array([tuple(point) in taken for point in points[:, matter].tolist()], dtype=bool)
+
+    def _matter(self) -> NDArray[np.bool_]:
+        """Say of each tunable whether it may change the machine code, as far as the siblings show."""
+        matter = np.ones(len(self.positions), dtype=bool)
+        built = [(sibling, place) for sibling, place in zip(self.siblings, self.seen, strict=True) if sibling.code]
+        first = dict[str, Places]()
+        for sibling, place in built:
+            if sibling.known_code and sibling.code in first:
+                matter &= place == first[sibling.code]
+            first.setdefault(sibling.code, place)
+        while True:  # until no two that are equal in what matters have different code
+            others, before = dict[tuple[int, ...], tuple[str, Places]](), matter.copy()
+            for sibling, place in built:
+                code, other = others.setdefault(tuple(place[before].tolist()), (sibling.code, place))
+                if code != sibling.code:
+                    matter |= place != other
+            if (matter == before).all():
+                return matter
+
     def chance(self, points: Places) -> Floats:
         """Return the chance of each point to fit, by the resources that a sibling had too little of."""
         chance, x = np.ones(len(points)), self.at(points)
@@ -154,17 +183,18 @@ def _weigh(known: _Known, rng: np.random.Generator) -> _Weighed:
     points = known.free(rng)
     chance = known.chance(points)
     points, chance = points[chance >= UNLIKELY], chance[chance >= UNLIKELY]
+    again = known.again(points)
     begun = len(known.siblings) + len(known.in_hand)
     measured = sum(sibling.fitness is not None for sibling in known.siblings)
     if begun <= 1:
-        return _Weighed(points, central(known.at(points), rng))
+        return _Weighed(points, central(known.at(points), rng), again)
     if begun < FIRST or measured < 2 or not len(points):
         taken = known.at(np.concatenate([known.seen, known.in_hand]))
-        return _Weighed(points, chance * apart(known.at(points), taken, rng))
+        return _Weighed(points, chance * apart(known.at(points), taken, rng), again)
     seen, fitness = known.results()
     surrogate = Surrogate(known.positions, rng)
     gain, log_time = surrogate.improvement(seen, -fitness, known.in_hand, points)
-    return _Weighed(points, chance * gain, -log_time)
+    return _Weighed(points, chance * gain, again, -log_time)
 
 
 def sample_points(space: TunableSpace, best: Places, rng: np.random.Generator) -> Places:

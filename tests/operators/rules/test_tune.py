@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -101,6 +102,27 @@ def test_what_cannot_fit_is_soon_known_and_all_that_fits_is_tried() -> None:
     assert len(order) - len(failed) == len(fits)
     assert failed
     assert len(failed) <= (len(list(read_tunables(TILES).points())) - len(fits)) / 3
+
+
+@pytest.mark.parametrize("in_hand", [1, 3])
+@pytest.mark.parametrize(("matters_from", "most"), [(99, 4), (5, 10), (0, 0)])
+def test_points_of_known_machine_code_come_last(matters_from: int, most: int, in_hand: int) -> None:
+    def code(values: Values) -> str:
+        """ORDER changes the code of deep tiles alone, from a depth on."""
+        order = values["ORDER"] if values["DEPTH"] >= matters_from else 0
+        return f"{values['TILE']} {values['DEPTH']} {order}"
+
+    seen = set[str]()
+
+    def compiled(values: Values) -> Sibling:
+        made, known = code(values), code(values) in seen
+        seen.add(made)
+        fitness = measured({name: values[name] for name in ("TILE", "DEPTH")}).fitness
+        return Sibling(values, fitness, code=made, known_code=known)
+
+    order = search(TILES, compiled, in_hand=in_hand)
+    assert len(order) == 6 * 6 * 3  # those come, too
+    assert 30 - len({code(values) for values in order[:30]}) <= most
 
 
 def test_a_limit_that_only_failures_name_rules_nothing_out() -> None:
