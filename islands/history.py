@@ -92,6 +92,8 @@ class History:
     """Those of them that beat all their parents, by kind."""
     idle: Counter[str] = field(default_factory=Counter)
     """Changes that gave the machine code of a known kernel, by rationale, since such a one last gave new code."""
+    without_effect: Counter[str] = field(default_factory=Counter)
+    """Changes that gave the machine code of a known kernel, by kind."""
 
     def propose(self, proposal: Proposal) -> None:
         """Remember a candidate under way, so that it is not proposed twice, and its point counts."""
@@ -141,7 +143,7 @@ class History:
             self._fail(proposal, evaluation)
         self._credit(outcome, proposal, elite, evaluation, device_usd_per_s=device_usd_per_s)
         if elite is not None:
-            self._keep(elite)
+            self._keep(elite, is_new=not point.known_code)
             self.failures.mended(proposal.parents, elite)
         return elite
 
@@ -207,8 +209,14 @@ class History:
 
     @property
     def credit(self) -> Mapping[str, float]:
-        """Return the share of changes of each kind that beat their parents, smoothed towards one half."""
-        return {kind: (self.gains[kind] + 1) / (count + 2) for kind, count in sorted(self.changes.items())}
+        """Return the share of changes of each kind that beat their parents, smoothed towards one half.
+
+        A kind whose changes give known machine code has less: it is multiplied by the share of those that do not.
+        """
+        return {
+            kind: (self.gains[kind] + 1) / (count + 2) * (count - self.without_effect[kind] + 1) / (count + 1)
+            for kind, count in sorted(self.changes.items())
+        }
 
     def near(self, elites: Sequence[Elite]) -> list[Elite]:
         """Return those within a factor of three of the best: calls of models are not spent on slower ones."""
@@ -220,13 +228,15 @@ class History:
         skeletons = [skeleton for skeleton, left in self.trials.items() if left > 0 and self.variants.get(skeleton)]
         return sorted((self.variants[s][0] for s in skeletons), key=lambda e: (-e.fitness.value, e.seq))
 
-    def _keep(self, elite: Elite) -> None:
+    def _keep(self, elite: Elite, *, is_new: bool) -> None:
+        """Keep a kernel; the structure of one with new machine code has tuning trials."""
         others = self.variants.get(elite.skeleton, [])
         self.elites[elite.candidate.id] = elite
         ranked = sorted([*others, elite], key=lambda e: (-e.fitness.value, e.seq))
         self.variants[elite.skeleton] = ranked[:VARIANTS]
         best = self.best.fitness.value if self.best else float("-inf")
-        if not others and elite.fitness.value > best - PROMISING and read_tunables(elite.candidate.source).tunables:
+        promising = is_new and elite.fitness.value > best - PROMISING
+        if not others and promising and read_tunables(elite.candidate.source).tunables:
             self.trials[elite.skeleton] = TUNING_TRIALS
         elif elite.skeleton in self.trials:
             self.trials[elite.skeleton] -= 1
@@ -284,7 +294,7 @@ class History:
         *,
         device_usd_per_s: float,
     ) -> None:
-        sources = self.made_from(proposal.parents)
+        sources, known_code = self.made_from(proposal.parents), evaluation.metrics.get("twin") == 1.0
         value = elite.fitness.value if elite is not None else None
         gain = value - sources[0].fitness.value if value is not None and sources else None
         over_best = value - max(e.fitness.value for e in sources) if value is not None and sources else 0.0
@@ -306,11 +316,13 @@ class History:
                 )
             )
             del self.attempts[:-ATTEMPTS]
-            if evaluation.metrics.get("twin") == 1.0:
+            if known_code:
                 self.idle[proposal.rationale] += 1
             else:
                 self.idle.pop(proposal.rationale, None)
         kind = proposal.rationale.partition(":")[0]
+        if known_code:
+            self.without_effect[kind] += 1
         self.changes[kind] += 1
         if over_best > 0:
             self.gains[kind] += 1

@@ -6,7 +6,7 @@ from evokernel.records.step import Context, Draft, OperatorKind
 from evokernel.rng import stream
 from evokernel.source.protected import protected_change
 from evokernel.source.tunables import read_tunables, with_values
-from operators.rules.tune import describe_change
+from operators.rules.tune import KnownPoints, describe_change
 
 ATTEMPTS = 16
 
@@ -19,16 +19,19 @@ class Blend(Operator):
     kind = OperatorKind.TUNER
 
     async def propose(self, context: Context) -> Draft | None:
-        """Return a new mixture that the constraints allow, or None where a few attempts find none."""
+        """Return a new mixture that the constraints allow, or None where a few attempts find none.
+
+        None repeats a sibling's machine code, as far as is known.
+        """
         if len(context.parents) < 2:
             return None
         first, second = context.parents[:2]
         space, other = read_tunables(first.candidate.source), read_tunables(second.candidate.source).values
-        rng = stream(context.seed, context.step, "blend")
+        rng, known = stream(context.seed, context.step, "blend"), KnownPoints(space, context.siblings, context.in_hand)
         for _ in range(ATTEMPTS):
             mixed = {name: other[name] if rng.random() < 0.5 else value for name, value in space.values.items()}
             source = with_values(first.candidate.source, mixed)
-            if protected_change(first.candidate.source, source):
+            if protected_change(first.candidate.source, source) or known.again(known.places([mixed]))[0]:
                 continue
             if space.allows(mixed) and Candidate(source, context.language).id not in context.known:
                 return Draft(

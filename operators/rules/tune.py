@@ -3,8 +3,8 @@
 The first points lie in the middle and spread out; then a surrogate says where an improvement is to be expected. Points
 in hand count as measured where it expects them. What a point needs of a limited resource is learnt of every sibling
 that says so, also of one that needed too much: what cannot fit is not proposed. Other failures count as the slowest.
-A tunable that left the machine code as it was counts as idle until it changes it, and points that differ from a sibling
-in idle tunables alone come last.
+A tunable that left the machine code as it was counts as idle until it changes it. Points that differ from a sibling in
+idle tunables alone come last, and few of them.
 """
 
 import itertools
@@ -35,6 +35,8 @@ WORSE = 0.5
 """A failure counts as slower than every success by so much, as a natural logarithm."""
 UNLIKELY = 0.01
 """A point with a smaller chance to fit is not proposed."""
+AGAIN = 0.25
+"""Chance of a parent whose other points are all measured that one is proposed whose machine code should be known."""
 
 
 class Tune(Operator):
@@ -49,12 +51,14 @@ class Tune(Operator):
         parent = context.parents[0]
         space = read_tunables(parent.candidate.source)
         rng = stream(context.seed, context.step, "tune")
-        weighed = _weigh(_Known(space, context.siblings, context.in_hand), rng)
+        weighed = _weigh(KnownPoints(space, context.siblings, context.in_hand), rng)
         for index in np.lexsort((-weighed.scores, weighed.again)):
             values = values_at(space, weighed.points[index])
             source = with_values(parent.candidate.source, values)
             if protected_change(parent.candidate.source, source):
                 continue
+            if weighed.again[index] and rng.random() >= AGAIN:
+                return None
             if Candidate(source, context.language).id not in context.known:
                 gain = None if weighed.fitness is None else weighed.fitness[index] - parent.fitness.value
                 return Draft(
@@ -90,7 +94,7 @@ class _Weighed:
     """The fitness that is expected; None before a model is asked."""
 
 
-class _Known:
+class KnownPoints:
     """The points of a space that are measured or wait, by the places of their values."""
 
     def __init__(self, space: TunableSpace, siblings: Sequence[Sibling], in_hand: Sequence[Values]) -> None:
@@ -178,7 +182,7 @@ class _Known:
         return self.seen[told], fitness
 
 
-def _weigh(known: _Known, rng: np.random.Generator) -> _Weighed:
+def _weigh(known: KnownPoints, rng: np.random.Generator) -> _Weighed:
     """Return the points that may fit with their scores."""
     points = known.free(rng)
     chance = known.chance(points)

@@ -254,7 +254,7 @@ def test_a_fix_is_shown_to_those_who_mend_the_same_class_of_error_newest_first()
     assert [fix.mended for fix in history.failures.fixes_for(again)] == ["// source 5\n", "// source 3\n"]
 
 
-def test_a_change_is_idle_until_it_gives_new_machine_code() -> None:
+def test_a_change_is_idle_until_it_gives_new_machine_code_and_its_kind_loses_credit() -> None:
     history, parent = History(), elite("parent", 0.0)
     history.elites[parent.candidate.id] = parent
 
@@ -266,7 +266,10 @@ def test_a_change_is_idle_until_it_gives_new_machine_code() -> None:
         history.learn(StepResult(seq, proposal, seq, "one", "rewrite", parents, evaluation, elite=made))
         return history.idle[change]
 
-    assert [judge(2), judge(3, twin=1.0), judge(4, twin=1.0), judge(5)] == [0, 1, 2, 0]
+    assert [judge(2), judge(3, twin=1.0), judge(4, twin=1.0)] == [0, 1, 2]
+    credit = history.credit["restrict"]
+    assert judge(5) == 0
+    assert credit == pytest.approx(1 / 5 * 2 / 4)  # none of three was faster, and two had known machine code
 
 
 @given(st.lists(st.sampled_from("pqr"), max_size=3 * KEPT))

@@ -87,6 +87,16 @@ def test_blend_takes_every_value_from_a_parent() -> None:
         assert draft.parents == (first.candidate.id, second.candidate.id)
 
 
+def test_blend_does_not_repeat_machine_code() -> None:
+    first, second = elite(TOY), elite(with_values(TOY, {"A": 8, "B": 6}))
+    siblings = tuple(
+        Sibling(read_tunables(each.candidate.source).values, 0.0, code="same", known_code=each is second)
+        for each in (first, second)
+    )
+    assert asyncio.run(Blend().propose(context(first, second))) is not None
+    assert asyncio.run(Blend().propose(context(first, second, siblings=siblings))) is None
+
+
 def test_no_rule_sets_a_tunable_in_protected_text() -> None:
     a_line = next(line for line in TOY.splitlines() if "A = 1;" in line)
     source = TOY.replace(a_line, f"// EVOLVE-BLOCK-START\n{a_line}\n// EVOLVE-BLOCK-END")
