@@ -63,8 +63,8 @@ def resolve(module: str, name: str) -> object:
 class AliasFinder:
     """Finds and loads modules under their old paths; their names come from the table. Last among the finders.
 
-    It has no base of `importlib.abc`, whose import would take a fifth of the time that `evokernel --help` does. This
-    module and the package import next to nothing, since an interrupt while they do is a traceback.
+    It has no base of `importlib.abc`: this module and the package import next to nothing, since an interrupt while they
+    do is a traceback.
     """
 
     def find_spec(
