@@ -74,6 +74,7 @@ class Store:
         if not write:
             return cls(_for_reading(path), None)
         refuse_unfit(path)
+        schema.refuse_unusable(path)  # before anything is made beside a file of somebody else
         folders = folder_for(path)
         lock: EngineLock | None = None
         made: tuple[Path, ...] = ()
@@ -348,7 +349,6 @@ def _for_reading(path: Path) -> Database:
 
 
 def _for_writing(path: Path) -> Database:
-    schema.refuse_unusable(path)
     database = connect(path, write=True, create=True)
     try:
         schema.upgrade(database)

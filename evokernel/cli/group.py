@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
+from traceback import extract_tb
 from typing import IO, Any
 
 import click
@@ -155,6 +156,9 @@ class LazyCommands(click.Group):
             ctx.exit(SIGNAL_EXIT + signal.SIGPIPE)
         except (click.exceptions.Exit, click.Abort):
             raise
+        except SystemExit as error:  # ours end by click: it would pass for a verdict of the command
+            last = extract_tb(error.__traceback__)[-1]
+            raise Refused(f"{last.filename}:{last.lineno} ends the process; what a command runs must return") from error
         except (KeyboardInterrupt, Exception) as error:  # click would exit with 1, which is a verdict of some commands
             if not _is_interrupt(error):
                 raise

@@ -104,6 +104,7 @@ def test_it_is_refused_for_what_it_is_and_left_alone(path: Path, make: Callable[
             attempt()
         assert expected in str(caught.value)
     assert contents(path.parent) == before
+    assert not path.with_name(f"{path.name}.lock").exists() or make in (something_short, half_a_store)
 
 
 @pytest.mark.slow
