@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
+from archive.lock import unavailable
 from evokernel.errors import StoreCorrupt, StoreError, StoreUnavailable
 
 BUSY_MS = 30_000
@@ -193,12 +194,16 @@ def connect(path: Path, *, write: bool, create: bool = False) -> Database:
         create: make the file where there is none (only with `write`).
 
     Raises:
-        StoreCorrupt: the file is damaged or no database.
+        StoreCorrupt: the file is damaged, no database, or empty.
         StoreError: it is missing or cannot be opened, or only its log is left.
     """
-    found = refuse_unfit(path)
-    if not create and not found:
+    size = refuse_unfit(path)
+    if not create and size is None:
         raise StoreError(f"there is no store at {path}; check the name, or start a run that writes one")
+    if not create and not size:
+        raise StoreCorrupt(
+            f"{path} is empty, 0 bytes: restore a backup if it held a run or a queue; else remove it, and start anew"
+        )
     mode = "ro" if not write else "rwc" if create else "rw"
     try:
         return _checked(path, f"mode={mode}", write=write)
@@ -211,8 +216,8 @@ def connect(path: Path, *, write: bool, create: bool = False) -> Database:
         raise translated(error, path) from error
 
 
-def refuse_unfit(path: Path) -> bool:
-    """Return whether there is a file at the path; refuse what SQLite would accept or delete in silence.
+def refuse_unfit(path: Path) -> int | None:
+    """Return the size of the file at the path, None for no file; refuse what SQLite would accept or delete in silence.
 
     SQLite removes a log beside an empty or missing file as a left-over; for a store that log holds results.
 
@@ -234,7 +239,7 @@ def refuse_unfit(path: Path) -> bool:
             )
     except OSError as error:
         raise StoreError(f"cannot look at {path}: {error.strerror}; check the permissions of its folder") from error
-    return size is not None
+    return size
 
 
 def refuse_foreign(path: Path) -> None:
@@ -317,5 +322,5 @@ def folder_for(path: Path) -> list[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreUnavailable(f"cannot make the folder {path.parent} for the store: {error.strerror}") from error
+        raise unavailable(f"cannot make the folder {path.parent} for the store: {error.strerror}", error) from error
     return new

@@ -1,13 +1,16 @@
 """Lock of the one engine that writes a store; the operating system releases it when the engine dies."""
 
+import errno
 import fcntl
 import os
 import weakref
 from contextlib import suppress
 from pathlib import Path
 
-from evokernel.errors import StoreLocked, StoreUnavailable
+from evokernel.errors import StoreError, StoreLocked, StoreUnavailable
 
+_LASTING = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL)
+"""Errors of a path at which no file can ever be."""
 _held: "weakref.WeakSet[EngineLock]" = weakref.WeakSet()
 
 
@@ -24,7 +27,7 @@ class EngineLock:
 
         Raises:
             StoreLocked: another engine has it; the message names its process.
-            StoreUnavailable: the lock file cannot be written.
+            StoreError: the lock file cannot be written.
         """
         self.path = store.with_name(store.name + ".lock")
         self._store = store
@@ -37,7 +40,7 @@ class EngineLock:
 
         Raises:
             StoreLocked: another engine was quicker.
-            StoreUnavailable: the lock file cannot be written.
+            StoreError: the lock file cannot be written.
         """
         if self._file is not None and _is_at(self.path, self._file):
             return
@@ -48,9 +51,10 @@ class EngineLock:
         try:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise StoreUnavailable(
+            raise unavailable(
                 f"cannot write {self.path}: {error.strerror}; "
-                "a run needs a folder it may write to, and this file, if it is there, writable"
+                "a run needs a folder it may write to, and this file, if it is there, writable",
+                error,
             ) from error
         try:
             self._lock(self._file)
@@ -65,8 +69,7 @@ class EngineLock:
     def _lock(self, file: int) -> None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(file, 0)
-            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+            self._sign(file)
         except BlockingIOError:
             holder = os.pread(file, 32, 0).decode("ascii", "replace").strip() or "of unknown id"
             raise StoreLocked(
@@ -77,6 +80,15 @@ class EngineLock:
             raise StoreUnavailable(
                 f"cannot lock {self.path}: {error.strerror}; put the store on a local disk with free space"
             ) from error
+
+    def _sign(self, file: int) -> None:
+        try:
+            os.ftruncate(file, 0)
+            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        except OSError:  # a full disk
+            if not self._store.exists():
+                self.remove()
+            raise
 
     def remove(self) -> None:
         """Remove the file, where no store was made beside it, and release the lock."""
@@ -89,6 +101,11 @@ class EngineLock:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def unavailable(message: str, error: OSError) -> StoreError:
+    """Return the error of a path that cannot be written: it may pass, unless no file can ever be there."""
+    return (StoreError if error.errno in _LASTING else StoreUnavailable)(message)
 
 
 def is_locked(store: Path) -> bool:

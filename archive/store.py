@@ -1,6 +1,6 @@
 """Store of one run: the only state of a search. Facts are added, never changed; a resumed run replays them."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
@@ -74,13 +74,21 @@ class Store:
         if not write:
             return cls(_for_reading(path), None)
         refuse_unfit(path)
+        schema.refuse_unusable(path)  # before anything is made beside a file of somebody else
         folders = folder_for(path)
-        lock = EngineLock(path)
+        lock: EngineLock | None = None
+        made: tuple[Path, ...] = ()
         try:
-            made = () if path.exists() else (path, *folders)
+            lock = EngineLock(path)
+            made = () if path.exists() else (path, *folders)  # asked under the lock: another engine may have made it
             return cls(_for_writing(path), lock, made=made)
         except BaseException:
-            lock.release()
+            if lock is None:
+                _remove_folders(folders)
+            elif made:
+                _remove(made, lock)
+            if lock is not None:
+                lock.release()
             raise
 
     def close(self) -> None:
@@ -97,21 +105,16 @@ class Store:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is not None and self._made:
-            with suppress(StoreError, OSError):  # a full or read-only disk: the first error is the one to be told
-                self._remove_if_empty()
+        if kind is not None and self._made and self._lock is not None:
+            with suppress(StoreError):  # of a full or read-only disk: the first error is the one to be told
+                self._remove_if_empty(self._lock)
         self.close()
 
-    def _remove_if_empty(self) -> None:
+    def _remove_if_empty(self, lock: EngineLock) -> None:
         tables = ("meta", "journal", "candidates", "calls", "inbox", "texts")
         if any(self.database.row(f"SELECT 1 FROM {table} LIMIT 1") is not None for table in tables):
             return
-        for suffix in reversed(SUFFIXES):  # the file last: a log without its file is refused
-            self.database.path.with_name(self.database.path.name + suffix).unlink(missing_ok=True)
-        if self._lock is not None:
-            self._lock.remove()
-        for folder in self._made[1:]:
-            folder.rmdir()  # not one that somebody else has put something into
+        _remove(self._made, lock)
 
     # -- functions of the archive as methods
 
@@ -314,6 +317,22 @@ class Store:
         return None if row is None else texts.unpack(row["body"])
 
 
+def _remove(made: Sequence[Path], lock: EngineLock) -> None:
+    """Remove the file and the folders that were made for a store that is not to be, and release its lock."""
+    path, *folders = made
+    with suppress(OSError):  # a full or read-only disk: the first error is the one to be told
+        for suffix in reversed(SUFFIXES):  # the file last: a log without its file is refused
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        lock.remove()
+    _remove_folders(folders)
+
+
+def _remove_folders(folders: Iterable[Path]) -> None:
+    with suppress(OSError):
+        for folder in folders:
+            folder.rmdir()  # not one that somebody else has put something into
+
+
 def _for_reading(path: Path) -> Database:
     database = connect(path, write=False)
     try:
@@ -330,7 +349,6 @@ def _for_reading(path: Path) -> Database:
 
 
 def _for_writing(path: Path) -> Database:
-    schema.refuse_unusable(path)
     database = connect(path, write=True, create=True)
     try:
         schema.upgrade(database)

@@ -1,9 +1,10 @@
 """evokernel evolves GPU and CPU kernels. Importing it costs nothing: heavy parts load where they are used."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from evokernel import aliases
+
+TYPE_CHECKING = False  # as typing has it, whose import takes longer than all of this
 
 if TYPE_CHECKING:
     from evokernel.judging.judge import Judge
@@ -37,7 +38,7 @@ _PUBLIC = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import a part of the public API when it is first used."""
     if name not in _PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,10 +3,8 @@
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
 
 MODULES = {
     "evokernel.candidate": ("evokernel.records.candidate", "evokernel.source"),
@@ -53,7 +51,7 @@ NAMES = {
 """By old name, the new one."""
 
 
-def resolve(module: str, name: str) -> Any:
+def resolve(module: str, name: str) -> object:
     """Return the object that an old module had under a name. Raises `AttributeError` if it had no such name."""
     for home in MODULES.get(module, ()):
         found = vars(import_module(home))
@@ -62,14 +60,18 @@ def resolve(module: str, name: str) -> Any:
     raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
 
-class AliasFinder(MetaPathFinder, Loader):
-    """Finds modules under their old paths; their names come from the table. Last among the finders."""
+class AliasFinder:
+    """Finds and loads modules under their old paths; their names come from the table. Last among the finders.
+
+    It has no base of `importlib.abc`: this module and the package import next to nothing, since an interrupt while they
+    do is a traceback.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return the spec of a module that moved; None for any other."""
-        return ModuleSpec(fullname, self) if fullname in MODULES else None
+        return ModuleSpec(fullname, self) if fullname in MODULES else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """Leave the making of the module to the import system."""

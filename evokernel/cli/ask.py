@@ -4,13 +4,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.text import Text
 
 from evokernel.cli.completion import complete_operators
 from evokernel.cli.display.tables import put, table
-from evokernel.cli.display.text import WARN, clean, one_line, say, stderr, stdout
+from evokernel.cli.display.text import clean, one_line, say, stdout
 from evokernel.cli.locate import CONFIG_SUFFIXES, FOLDER, open_store, store_argument, store_path
-from evokernel.errors import RunMismatch
 
 if TYPE_CHECKING:
     from evokernel.config.run import RunConfig
@@ -40,7 +38,6 @@ def command(store: Path | None, count: int, out: Path, operators: tuple[str, ...
     The store is only read, and may be in use; neither a GPU nor a network is needed. With a CONFIG its operators and
     islands count, otherwise those the run had last.
     """
-    from evokernel.engine.search import edits_since
     from evokernel.offline.folder import (  # with what follows a second: it loads the task
         FolderManifest,
         write_questions,
@@ -51,10 +48,6 @@ def command(store: Path | None, count: int, out: Path, operators: tuple[str, ...
     say("loading the task, and writing its prompts")
     with open_store(place) as opened:
         run = read_run(opened, config_of(place))
-        try:
-            edits_since(opened, run.config)
-        except RunMismatch as error:
-            stderr().print(Text(f"warning: `evokernel tell` refuses this config: {error}", style=WARN))
     found = prompts(run, count=count, names=operators)
     if not found:
         click.echo("there is nothing to ask now: the operators that ask models lack kernels or failures to work on")

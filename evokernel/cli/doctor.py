@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evokernel.cli.display.text import BAD, DIM, GOOD, WARN, clean, stdout
-from evokernel.cli.locate import PATH, RUNS, api_base_option
+from evokernel.cli.locate import PATH, RUNS, api_base_option, refuse_blank
 from evokernel.config.models import ModelConfig
 
 
@@ -18,7 +18,12 @@ from evokernel.config.models import ModelConfig
 )
 @click.option("--runs", type=PATH, default=RUNS, show_default=True, help="Where stores are written.")
 @click.option(
-    "--model", "models", multiple=True, metavar="MODEL", help="Ask only this model one word; may be repeated."
+    "--model",
+    "models",
+    multiple=True,
+    metavar="MODEL",
+    callback=refuse_blank,
+    help="Ask only this model one word; may be repeated.",
 )
 @api_base_option
 @click.option(

@@ -179,8 +179,11 @@ async def _evolve(
     settings: RunConfig, path: Path, deliveries: Sequence[Delivery], *, session: SessionBudget
 ) -> SessionEnd:
     view = make_view(stdout(), title=f"{task_name(settings.task)}, {path}")
+    empty = path.is_file() and not path.stat().st_size
     with Store.open(path, write=True) as store:
         with view:
+            if empty:
+                view.hear(Notice(f"{path} was empty, 0 bytes: a new run begins in it", warning=True))
             view.hear(Notice("loading the task and its tool chain"))
             busy = busy_machine(os.getloadavg()[0], len(os.sched_getaffinity(0)))
             if busy and settings.evaluation.hosts == "local":

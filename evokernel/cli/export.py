@@ -139,6 +139,7 @@ def _refuse_mixed(context: click.Context, *, training: bool, check: bool) -> Non
         source = context.get_parameter_source(option.name or "")
         if option.name in ignored and source is click.core.ParameterSource.COMMANDLINE:
             where = "an export of a kernel" if option.name in _OF_KERNELS else "--training"
+            where += "; --training DIR names the folder itself" * (training and option.name == "out")
             raise click.UsageError(f"{option.opts[0]} belongs to {where}")
 
 

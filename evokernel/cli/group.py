@@ -9,11 +9,13 @@ import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
+from traceback import extract_tb
 from typing import IO, Any
 
 import click
 
 from evokernel import __version__
+from evokernel.cli import INTERRUPTED_EXIT
 from evokernel.errors import EvokernelError
 
 USAGE_EXIT = 2
@@ -152,11 +154,16 @@ class LazyCommands(click.Group):
 
             discard_stdout()
             ctx.exit(SIGNAL_EXIT + signal.SIGPIPE)
-        except KeyboardInterrupt:  # click would exit with 1, which is a verdict of some commands
-            from evokernel.cli.session import SIGNAL_EXIT
-
+        except (click.exceptions.Exit, click.Abort):
+            raise
+        except SystemExit as error:  # ours end by click: it would pass for a verdict of the command
+            last = extract_tb(error.__traceback__)[-1]
+            raise Refused(f"{last.filename}:{last.lineno} ends the process; what a command runs must return") from error
+        except (KeyboardInterrupt, Exception) as error:  # click would exit with 1, which is a verdict of some commands
+            if not _is_interrupt(error):
+                raise
             click.echo("\ninterrupted", err=True)
-            ctx.exit(SIGNAL_EXIT + signal.SIGINT)
+            ctx.exit(INTERRUPTED_EXIT)
 
     def _invoke(self, ctx: click.Context) -> Any:
         given = [*ctx.args]  # of the command; click drops them as it calls it
@@ -187,6 +194,13 @@ class LazyCommands(click.Group):
             if not damage:
                 raise
             raise Refused(damage) from error
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Say whether an error is an interrupt, or came of one: some packages fail in other words where it stops them."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def _damage(stores: Iterable[Path]) -> str:

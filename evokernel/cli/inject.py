@@ -76,7 +76,9 @@ def _candidate(file: Path) -> Candidate:
         raise ConfigError(f"{file}: its language is not known; expected a name ending in .cpp, .py or .cu.py")
     try:
         source = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise ConfigError(f"cannot read {file}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
         raise ConfigError(f"cannot read {file}: {error}") from None
     if not source.strip():
         raise ConfigError(f"{file} is empty")

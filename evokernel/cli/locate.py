@@ -27,6 +27,15 @@ _IDS = ("A", "B", "ID")
 _NO_STORES = (*_IDS, "DIR")
 """Metavars of arguments that a name of a store is none of."""
 Command = Callable[..., Any]
+
+
+def refuse_blank(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names that an option was given. Raises `BadParameter` for nothing but blanks."""
+    if not all(each.strip() for each in value):
+        raise click.BadParameter("a name has characters", ctx, param)
+    return value
+
+
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
 EXISTING_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evokernel.cli.display.tables import dollars
-from evokernel.cli.locate import POSITIVE, api_base_option
+from evokernel.cli.locate import POSITIVE, api_base_option, refuse_blank
 from evokernel.config.model_choice import (
     DEFAULT_CALLS,
     DEFAULT_DOLLARS,
@@ -32,6 +32,7 @@ def model_options(command: Callable[..., None]) -> Callable[..., None]:
         "models",
         multiple=True,
         metavar="MODEL",
+        callback=refuse_blank,
         help=f"Let operators ask this model beside the rules, e.g. openai/gpt-5; may be repeated. Default: {VARIABLE}.",
     )
     @api_base_option

@@ -44,7 +44,7 @@ def command(ctx: click.Context, store: Path | None, folder: str, model: str, que
     """
     place = store or store_path(None)
     path, given = store_path(place), config_of(place)
-    settings, seq = _settings(path, given, judged=not queue)
+    settings, seq = _settings(path, given)
     told = tell(path, Path(folder), config=settings, model=model, author=author())
     for name, why in told.refused.items():
         stderr().print(clean(f"{name}: {why}"))
@@ -67,19 +67,12 @@ def command(ctx: click.Context, store: Path | None, folder: str, model: str, que
     ctx.exit(exit_code)
 
 
-def _settings(path: Path, given: RunConfig | None, *, judged: bool) -> tuple[RunConfig, int]:
-    """Return the config to judge with, and the seq the run has now.
-
-    Raises `RunMismatch` for a config that cannot judge, before any answer is handed in.
-    """
-    from evokernel.engine.search import edits_since
+def _settings(path: Path, given: RunConfig | None) -> tuple[RunConfig, int]:
+    """Return the config to judge with, and the seq the run has now."""
     from evokernel.offline.prompts import run_config  # takes a second: it imports the engine
 
     with open_store(path) as store:
-        settings = run_config(store, given)
-        if judged:
-            edits_since(store, settings)
-        return settings, store.last_seq()
+        return run_config(store, given), store.last_seq()
 
 
 def _summary(told: TellReport) -> str:

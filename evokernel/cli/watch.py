@@ -13,6 +13,7 @@ from typing import Self
 import click
 from rich.console import Console
 
+from archive.database import refuse_unfit
 from archive.follower import FollowedResult
 from evokernel.cli.display.following import StoreFollower, StoreLook
 from evokernel.cli.display.live import JudgedLine, SearchView, make_view
@@ -44,6 +45,7 @@ def command(ctx: click.Context, store: Path | None, until_stopped: bool, as_json
     ten seconds. Ctrl-C ends the view, never the search.
     """
     path = store_path(store)
+    refuse_unfit(path)
     shown = ChangeLines(stdout().file, path) if as_json else WatchFrame(stdout(), path)
     following = StoreFollower(path)
     try:

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from reprlib import Repr
 from typing import Any
 
 import yaml
@@ -27,8 +28,14 @@ _EXPECTED = {
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "expected a whole number"),
     **dict.fromkeys(("float_type", "float_parsing"), "expected a number"),
     **dict.fromkeys(("string_type",), "expected a text"),
+    "missing": "is missing; docs/config.md begins with the shortest config",
 }
 """Mistakes by pydantic's type, in the words of YAML."""
+UNREADABLE = (yaml.YAMLError, ValueError, RecursionError)
+"""Errors of YAML that cannot be read: a date that there is not, and lists in lists in lists, come as the others."""
+_REPR = Repr()
+"""What was given, in a line: a value may be long, or hold itself."""
+_REPR.maxstring, _REPR.maxlevel = 80, 2
 RUNS = Path("runs")
 """Folder of stores."""
 
@@ -64,7 +71,7 @@ def load_config(path: Path, *, overrides: Sequence[str] = (), look_up: LookUp | 
         hint = f"did you mean {str(path.with_name(near[0]))!r}? " if near else ""
         raise ConfigError(
             f"there is no config {path}: {hint}`evokernel init` writes one for an operation of yours; for a built-in "
-            "task three lines will do (docs/config.md)"
+            "task four lines will do (docs/config.md)"
         ) from None
     except UnicodeDecodeError:
         raise ConfigError(
@@ -74,7 +81,7 @@ def load_config(path: Path, *, overrides: Sequence[str] = (), look_up: LookUp | 
         raise ConfigError(f"cannot read the config {path}: {error}") from None
     try:
         raw = yaml.load(text, Loader=_ConfigLoader)
-    except yaml.YAMLError as error:
+    except UNREADABLE as error:
         raise ConfigError(syntax_problem(path, error)) from None
     if not isinstance(raw, dict):
         came = "nothing" if raw is None else f"a {type(raw).__name__}"
@@ -142,7 +149,7 @@ def _override(raw: dict[str, Any], text: str) -> None:
         place = _child(place, name, key)
     try:
         parsed = yaml.load(value, Loader=_ConfigLoader)
-    except yaml.YAMLError as error:
+    except UNREADABLE as error:
         raise ConfigError(f"--set {key}: {value!r} is not valid YAML: {error}") from None
     if not isinstance(place, dict):
         raise ConfigError(f"--set {key}: there is no setting {last!r} at that place")
@@ -189,12 +196,12 @@ def _explain(error: Any, places: ConfigPlaces | None) -> str:
             if inside and len(error["loc"]) == 1
             else nearest(last, _known_keys(error["loc"]))
         )
-        return f"{where}: unknown key (given {error['input']!r}); {hint}"
+        return f"{where}: unknown key (given {_REPR.repr(error['input'])}); {hint}"
     text = _EXPECTED.get(error["type"], error["msg"].removeprefix("Value error, "))
     if error["type"] == "too_short":
         kind, least = "mapping" if isinstance(error["input"], Mapping) else "list", error["ctx"]["min_length"]
         text = f"expected a {kind} of at least {least} item{'s' * (least != 1)}"
-    given = "" if error["type"] in ("missing", "value_error") else f", given {error['input']!r}"
+    given = "" if error["type"] in ("missing", "value_error") else f", given {_REPR.repr(error['input'])}"
     hours = error["type"] == "float_parsing" and error["loc"][-1:] == ("hours",)
     return f"{where}: {text}{given}{UNITS_OF_HOURS if hours else ''}"
 

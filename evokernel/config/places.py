@@ -26,6 +26,7 @@ class ConfigPlaces:
         self._names: dict[Location, str] = {}
         self.repeated: list[str] = []
         """A line for each key that stands twice in a mapping: YAML would take the last one and say nothing."""
+        self._walked: set[int] = set()
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         if root is not None:
             self._walk((), root)
@@ -52,6 +53,9 @@ class ConfigPlaces:
         return (int(line), int(column)) if line.isdecimal() and column.isdecimal() else (0, 0)
 
     def _walk(self, location: Location, node: yaml.Node) -> None:
+        if id(node) in self._walked:  # an alias, which may stand for millions of settings, or hold itself
+            return
+        self._walked.add(id(node))
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 inner = (*location, str(key.value))
@@ -70,7 +74,7 @@ class ConfigPlaces:
                 self._walk(inner, item)
 
 
-def syntax_problem(path: Path, error: yaml.YAMLError) -> str:
+def syntax_problem(path: Path, error: Exception) -> str:
     """Return in one line why a file is not YAML, and where."""
     mark = getattr(error, "problem_mark", None)
     place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)

@@ -13,8 +13,9 @@ from evokernel.config.load import parse_config
 from evokernel.config.run import DEVICE_OF, RunConfig
 from evokernel.engine.assemble import foreign_kernels, make_archipelago, make_language_of, make_operators
 from evokernel.engine.context import SearchSetting, context_for
+from evokernel.engine.search import edits_since
 from evokernel.engine.state_fold import StateFold
-from evokernel.errors import ConfigError, StoreError, TaskError
+from evokernel.errors import ConfigError, RunMismatch, StoreError, TaskError
 from evokernel.evaluate.client.compile_kernel import TARGETS
 from evokernel.languages.device_limits import DeviceLimits
 from evokernel.protocols import ModelOperator, asks_model
@@ -112,6 +113,7 @@ def run_config(store: Store, given: RunConfig | None = None) -> RunConfig:
     Raises:
         ConfigError: it is for another device class or language.
         StoreError: no session of a run has begun in the store.
+        RunMismatch: the search refuses it, for a setting that cannot change within a run.
     """
     text = store.meta("config")
     stored = parse_config(yaml.safe_load(text), "the config in the store") if text is not None else None
@@ -123,9 +125,14 @@ def run_config(store: Store, given: RunConfig | None = None) -> RunConfig:
         before, now = getattr(stored, name), getattr(given, name)
         if now not in ("auto", before):
             raise ConfigError(f"the run in {store.database.path} has {name}: {before}, and the config says {now}")
-    return given.model_copy(update={"device": stored.device, "language": stored.language}).on(
+    resolved = given.model_copy(update={"device": stored.device, "language": stored.language}).on(
         DEVICE_OF[stored.language]
     )
+    try:
+        edits_since(store, resolved)
+    except RunMismatch as error:
+        raise RunMismatch(f"{error}; or name {store.database.path} in place of the config") from None
+    return resolved
 
 
 def prompts(run: NextPrompts, *, count: int, names: Collection[str] = ()) -> list[OpenPrompt]:

@@ -88,14 +88,23 @@ def parse_tensor(name: str, text: str, *, generator: torch.Generator) -> torch.T
         raise TaskError(f"--inputs {name}: the type {dtype!r} is none of {', '.join(DTYPES)}")
     if found["below"] and "int" not in dtype:
         raise TaskError(f"--inputs {name}: a bound is for integers; write for example int64[1024] < {found['below']}")
+    try:
+        return _random_tensor(name, shape, dtype, below=found["below"], generator=generator)
+    except (RuntimeError, TypeError) as error:  # the second for what is no 64-bit number
+        raise TaskError(f"--inputs {name}: {text} cannot be made here: {str(error).splitlines()[0]}") from error
+
+
+def _random_tensor(
+    name: str, shape: list[int], dtype: str, *, below: str | None, generator: torch.Generator
+) -> torch.Tensor:
     if is_float(dtype):
         return torch.randn(shape, generator=generator).to(torch_dtype(dtype))
     if dtype == "bool":
         return torch.randint(0, 2, shape, generator=generator).bool()
     kind = torch.iinfo(torch_dtype(dtype))
-    if not found["below"] and kind.bits == 8:
+    if not below and kind.bits == 8:
         return torch.randint(kind.min, kind.max + 1, shape, generator=generator).to(torch_dtype(dtype))
-    bound = int(found["below"] or _FEW)
+    bound = int(below or _FEW)
     if not 1 <= bound <= kind.max + 1:
         raise TaskError(f"--inputs {name}: {dtype} below {bound}; expected < 1 to < {kind.max + 1}")
     values = torch.randint(0, bound, shape, generator=generator)

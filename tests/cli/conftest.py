@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from evokernel.cli import main
+from evokernel.cli.group import main
 from tests.support.stores import fill_store
 
 Call = Callable[..., Result]

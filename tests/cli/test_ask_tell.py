@@ -95,19 +95,20 @@ def test_the_config_counts_where_it_is_named(store: Path, call: Call, project: P
     assert "no such operator" in result.stderr
 
 
-def test_a_config_that_cannot_judge_is_told_before_an_answer_is_handed_in(
+def test_a_config_that_cannot_judge_is_refused_before_anything_is_asked_or_handed_in(
     store: Path, call: Call, project: Path
 ) -> None:
     config = {**asking_config(seed=77).model_dump(mode="json"), "store": str(store)}
     (project / "other.yaml").write_text(json.dumps(config))
     asked = call("ask", "other.yaml", "-n", 1, "--out", "out")
-    assert (asked.exit_code, "warning: `evokernel tell` refuses this config" in asked.stderr) == (0, True)
+    assert (asked.exit_code, f"or name {store} in place of the config" in asked.stderr) == (2, True)
+    assert not (project / "out").exists()
+    assert call("ask", store, "-n", 1, "--out", "out").exit_code == 0
     answer(project / "out", "001-mutate")
-    told = call("tell", "other.yaml", "out")
-    assert (told.exit_code, "repeat the --set that the run began with" in told.stderr) == (2, True)
+    for more in ((), ("--queue",)):
+        told = call("tell", "other.yaml", "out", *more)
+        assert (told.exit_code, "repeat the --set that the run began with" in told.stderr) == (2, True)
     assert handed_in(store) == []
-    assert call("tell", "other.yaml", "out", "--queue").exit_code == 0
-    assert len(handed_in(store)) == 1
 
 
 def test_a_run_on_a_gpu_is_asked_where_there_is_none(call: Call, project: Path) -> None:

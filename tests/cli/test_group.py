@@ -10,15 +10,20 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from evokernel.cli import main
-from evokernel.cli.group import SECTIONS
+from evokernel.cli.group import SECTIONS, main
 from tests.cli.conftest import Call
 from tests.support.stores import StoreBuilder, fill_store
 
 ROOT = Path(__file__).parents[2]
 
 HEAVY = {"torch", "numpy", "networkx", "pydantic", "yaml", "zstandard", "deap", "litellm"}
-HELP = "from evokernel.cli import main; main(['--help'], prog_name='evokernel')"
+FAILS_OTHERWISE = """
+            try:
+                raise_signal(SIGINT)
+            except KeyboardInterrupt:
+                raise ImportError("cannot load module more than once per process")"""
+"""What numpy does where an interrupt stops its import."""
+HELP = "from evokernel.cli.group import main; main(['--help'], prog_name='evokernel')"
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -85,7 +90,9 @@ def test_a_missing_torch_is_a_message(project: Path) -> None:
     (project / "a.yaml").write_text(
         "task: gemm\nbudget: {evaluations: 1}\nislands: [{name: a, operators: {tune: 1}}]\n"
     )
-    without = "import sys; sys.modules['torch'] = None; from evokernel.cli import main; main(['evolve', 'a.yaml'])"
+    without = (
+        "import sys; sys.modules['torch'] = None; from evokernel.cli.group import main; main(['evolve', 'a.yaml'])"
+    )
     done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
     assert "needs torch, which is not installed" in done.stderr
@@ -134,6 +141,55 @@ def test_an_interrupt_is_no_verdict(project: Path) -> None:
         said = process.stderr.read()
     assert process.returncode == 128 + signal.SIGINT
     assert said.splitlines()[-1] == b"interrupted"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("tasks", "ends.py"), ("evaluate", "k.cpp", "--task", "ends.py"), ("init", "ends.py", "--inputs", "x: 4")],
+)
+def test_a_file_that_ends_the_process_is_no_verdict(project: Path, call: Call, command: tuple[str, ...]) -> None:
+    (project / "ends.py").write_text("import sys\n\nsys.exit()\n")
+    (project / "k.cpp").write_text("// a kernel\n")
+    refused = call(*command)
+    assert (refused.exit_code, f"{project / 'ends.py'}:3 ends the process" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("doctor", "--model", " "), ("evolve", "c.yaml", "--model", ""), ("watch", "c.yaml.txt"), ("watch", ".")],
+)
+def test_what_cannot_be_meant_is_refused_at_once(project: Path, call: Call, command: tuple[str, ...]) -> None:
+    (project / "c.yaml").touch()
+    (project / "c.yaml.txt").write_text("a text\n")
+    refused = call(*command)
+    assert (refused.exit_code, type(refused.exception)) == (2, SystemExit), refused.output
+
+
+@pytest.mark.parametrize(
+    ("module", "stopped"),
+    [("click", "raise_signal(SIGINT)"), ("sqlite3", "raise_signal(SIGINT)"), ("sqlite3", FAILS_OTHERWISE)],
+)
+def test_an_interrupt_while_parts_are_imported_is_quiet(project: Path, module: str, stopped: str) -> None:
+    program = f"""
+import sys
+from signal import SIGINT, raise_signal
+
+
+class Interrupter:
+    def find_spec(self, name, *others):
+        if name == {module!r}:
+            {stopped}
+
+
+sys.meta_path.insert(0, Interrupter())
+from evokernel.cli import main
+
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, "status"], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True
+    )
+    assert (done.returncode, done.stderr) == (130, b"\ninterrupted\n")
 
 
 @pytest.mark.parametrize(

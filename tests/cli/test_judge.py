@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from evokernel.cli import main
+from evokernel.cli.group import main
 from evokernel.self_test.exhibits import all_exhibits
 from tests.cli.conftest import Call
 from tests.cli.tools_task import place_task

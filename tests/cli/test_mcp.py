@@ -160,7 +160,7 @@ def test_without_the_package_the_command_says_what_to_install(store: Path) -> No
     code = (
         "import sys\n"
         "sys.modules['mcp'] = None\n"
-        "from evokernel.cli import main\n"
+        "from evokernel.cli.group import main\n"
         f"main(['mcp', {str(store)!r}], prog_name='evokernel')\n"
     )
     done = subprocess.run(

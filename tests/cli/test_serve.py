@@ -115,7 +115,7 @@ def test_without_its_packages_a_part_names_the_extra_that_brings_them(project: P
     before = (
         "import sys\n"
         "sys.modules['uvicorn'] = sys.modules['pytest'] = None\n"
-        "from evokernel.cli import main\n"
+        "from evokernel.cli.group import main\n"
         "def run(*words): main(words, prog_name='evokernel')\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -103,7 +103,7 @@ def test_a_check_of_no_file_says_which_files_there_are(asked: dict[str, str], ca
     ("arguments", "reason"),
     [
         (("--training", "a", "--check", "b"), "--training writes and --check reads"),
-        (("--training", "a", "--out", "b"), "--out belongs to an export of a kernel"),
+        (("--training", "a", "--out", "b"), "--training DIR names the folder itself"),
         (("--check", "a", "--model", "b"), "--model belongs to --training"),
         (("--training", "a", "--sample", "2"), "--sample belongs to --check"),
         (("--difficulty", "0", "1"), "--difficulty belongs to --training"),

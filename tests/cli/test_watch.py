@@ -11,7 +11,6 @@ import pytest
 
 from archive.store import Store, set_aside
 from evokernel.cli.display.following import StoreFollower, StoreLook
-from evokernel.report.status import RunState
 from tests.cli.conftest import Call
 from tests.cli.watching import Watching
 from tests.crash_safety.processes import old_store
@@ -121,12 +120,11 @@ def test_a_file_that_cannot_be_read_is_tried_again(tmp_path: Path, hand: Hand) -
     assert (look.state, look.snapshot.results, look.seen) == ("stopped", 4, ())
 
 
-def test_a_file_that_is_still_empty_is_a_run_that_has_not_begun(tmp_path: Path, hand: Hand) -> None:
+def test_a_file_that_is_still_empty_is_waited_for(tmp_path: Path, hand: Hand) -> None:
     path = tmp_path / "a.db"
     path.touch()
     following = StoreFollower(path, clock=hand)
-    look = following.look()
-    assert (look.state, look.snapshot.halted) == (RunState.NEW, "no search has begun yet")
+    assert following.look().state == "missing"
     with StoreBuilder(path) as builder:
         builder.seed()
         look = following.look()

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,25 @@ def test_axes_of_niches_are_measured_on_some_device_class(path: Path) -> None:
 def test_missing_file_is_a_config_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nothing\.yaml"):
         load_config(tmp_path / "nothing.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("task: gemm\nseed: 2024-13-45\n", "not valid YAML: month must be in 1..12"),
+        ("task: " + "[" * 3000 + "]" * 3000, "not valid YAML: maximum recursion depth exceeded"),
+        ("task: &a [*a]\n", "strange.yaml:1:1: task: expected a text, given [["),
+        ("a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{f'*a{n - 1}, ' * 9}]\n" for n in range(1, 12)), "unknown key"),
+        ("task: gemm\n", "strange.yaml:1:1: islands: is missing; docs/config.md begins with the shortest config"),
+    ],
+    ids=["no date", "deep", "in itself", "aliases of aliases", "too little"],
+)
+def test_strange_yaml_is_refused_in_a_few_lines(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "strange.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=re.escape(said)) as caught:
+        load_config(file)
+    assert len(str(caught.value)) < 9000
 
 
 def test_a_store_in_place_of_a_config_is_told(path: Path) -> None:

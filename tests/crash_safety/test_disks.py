@@ -30,6 +30,7 @@ from tests.crash_safety.processes import (
 )
 from tests.e2e.kill_and_resume import write_config
 from tests.evaluate.ordinary_user import run_as_user
+from tests.support.stores import fill_store
 
 TASK = Path(__file__).parents[1] / "e2e" / "small_task.py"
 EVALUATIONS = 14
@@ -45,6 +46,17 @@ def goes_on(path: Path, evaluations: int = EVALUATIONS) -> None:
     assert after[: len(before)] == before
     steps = [fact.step for fact in after if isinstance(fact, ResultEntry)]
     assert len(steps) == len(set(steps)) == evaluations
+
+
+@pytest.mark.parametrize("kib", [0, 4, 12, 24, 48])
+def test_a_disk_too_full_for_a_new_store_keeps_nothing_of_it(tmp_path: Path, kib: int) -> None:
+    ids = fill_store(tmp_path / "old.db")
+    with small_disk(tmp_path / "disk", 64) as disk:
+        (disk / "filler").write_bytes(bytes((64 - kib) * 1024))
+        new = disk / "runs" / STORE
+        said = refusal("fork", tmp_path / "old.db", ids["best"], new, cwd=tmp_path)
+        assert "space" in said or "full" in said
+        assert [path.name for path in disk.iterdir()] == ["filler"]
 
 
 @pytest.mark.slow
@@ -141,7 +153,7 @@ def open_folder() -> Iterator[Path]:
 
 def as_user(*arguments: object) -> str:
     """Run the command line as an ordinary user, which must refuse in words; return these."""
-    done = run_as_user(f"from evokernel.cli import main\nmain({[str(argument) for argument in arguments]!r})\n")
+    done = run_as_user(f"from evokernel.cli.group import main\nmain({[str(argument) for argument in arguments]!r})\n")
     assert done.returncode in (2, TRY_AGAIN_EXIT), done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stderr

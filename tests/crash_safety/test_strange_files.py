@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from archive.store import Store, set_aside
-from evokernel.errors import StoreError
+from evokernel.errors import StoreError, may_pass
 from tests.crash_safety.processes import STORE, contents, old_store, refusal, running, sound_facts, toy, wait_for_facts
 from tests.support.stores import fill_store
 
@@ -64,6 +64,10 @@ def half_a_store(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
+def an_empty_file(path: Path) -> None:
+    path.touch()
+
+
 def a_log_without_its_store(path: Path) -> None:
     old_store("v1_killed", path.parent)
     path.unlink()
@@ -100,6 +104,7 @@ def test_it_is_refused_for_what_it_is_and_left_alone(path: Path, make: Callable[
             attempt()
         assert expected in str(caught.value)
     assert contents(path.parent) == before
+    assert not path.with_name(f"{path.name}.lock").exists() or make in (something_short, half_a_store)
 
 
 @pytest.mark.slow
@@ -111,8 +116,25 @@ def test_a_search_is_refused_in_words(path: Path, config: Path, make: Callable[[
     assert contents(path.parent) == before
 
 
+def test_an_empty_file_is_no_run_and_a_search_may_begin_in_it(path: Path) -> None:
+    an_empty_file(path)
+    for attempt in (lambda: Store.open(path, write=False), lambda: Store.inbox_put(path, "hint", {})):
+        with pytest.raises(StoreError, match="is empty, 0 bytes: restore a backup if it held a run"):
+            attempt()
+    assert contents(path.parent) == {path.name: b""}
+    with Store.open(path, write=True) as store:
+        assert store.last_seq() == 0
+
+
+def test_a_store_where_no_file_can_be_is_no_error_that_may_pass() -> None:
+    for place in ("/proc/x.db", "/proc/x/y.db", f"/tmp/{'x' * 300}.db"):
+        with pytest.raises(StoreError) as caught:
+            Store.open(place, write=True)
+        assert not may_pass(caught.value)
+
+
 @pytest.mark.parametrize(
-    "make", [something_short, half_a_store, a_log_without_its_store, a_log_beside_an_emptied_store]
+    "make", [an_empty_file, something_short, half_a_store, a_log_without_its_store, a_log_beside_an_emptied_store]
 )
 def test_a_fresh_start_moves_it_aside_whole(path: Path, make: Callable[[Path], None]) -> None:
     make(path)

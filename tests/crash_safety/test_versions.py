@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from archive import schema
 from archive.journal import ResultEntry
 from archive.store import Store
-from evokernel.cli import main
+from evokernel.cli.group import main
 from evokernel.config.load import parse_config
 from evokernel.config.run import RunConfig, flat_settings, flatten
 from evokernel.evaluate.build.confined_compilers import local_language

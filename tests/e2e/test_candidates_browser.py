@@ -213,6 +213,9 @@ def test_keys_and_the_address_lead_to_a_candidate_and_back(browser: Browser, sho
     assert "// wrong" in browser.run(TAB)
     assert browser.run("document.documentElement.scrollWidth") == 390
     assert browser.run("document.querySelector('#panel').scrollWidth <= 390")
+    assert browser.run(
+        "[...document.querySelectorAll('td.plot:empty')].map((each) => each.getClientRects().length)"
+    ) == [0]
     named = "document.querySelector('#panel h2').textContent"
     browser.run(f"location.hash = '#candidate={ids['seed']}'")
     browser.wait(f"{named} == '{ids['seed'][:10]}'")

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from archive.activity import last_stop
 from archive.journal import ResultEntry
 from archive.store import Store
-from evokernel.cli import main
+from evokernel.cli.group import main
 from evokernel.config.model_choice import ASKING_SHARES
 from evokernel.engine.search_session import UNBEATEN
 from evokernel.errors import TRY_AGAIN_EXIT

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from archive.store import Store
-from evokernel.cli import main
+from evokernel.cli.group import main
 from evokernel.engine.search import Search
 from evokernel.records.evaluation import Evaluation, EvaluationRequest
 from evokernel.records.fitness import Elite

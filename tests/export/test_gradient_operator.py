@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from evokernel.cli import main
+from evokernel.cli.group import main
 from tests.support.exports import run_beside
 
 FUNCTION = """

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from evokernel.cli import main
+from evokernel.cli.group import main
 from evokernel.config.load import parse_config
 from evokernel.evaluate.device.device_class import this_machine
 from evokernel.export.cuda_helper import with_helper, without_helper

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from torch import nn
 
 import evokernel
-from evokernel.cli import main
+from evokernel.cli.group import main
 from evokernel.errors import TaskError
 from evokernel.scaffold.capture.captured_calls import CapturedCalls, unpacked
 from evokernel.scaffold.capture.script_calls import script_calls

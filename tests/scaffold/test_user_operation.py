@@ -145,6 +145,8 @@ def test_types_and_bounds_of_inputs() -> None:
     assert (int(made["q"].min()), int(made["u"].max()), len(made["m"].unique())) == (-128, 8, 2)
     for text, message in (
         ("x: f8[3]", "is none of float32"),
+        ("x: 999999999999x99999999", "cannot be made here"),
+        ("x: 99999999999999999999999", "cannot be made here"),
         ("x: bf16[3] < 4", "a bound is for integers"),
         ("x: bool[3] < 2", "a bound is for integers"),
         ("x: i8[3] < 129", "expected < 1 to < 128"),

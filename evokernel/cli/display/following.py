@@ -201,11 +201,10 @@ def halted(state: RunState, stopped: str) -> str:
 
 
 def _files(path: Path) -> _Files | None:
-    """Return identity and write times of a store's files, or None where there is no store."""
-    found = _stat(path)
-    if found is None:
+    """Return identity and write times of a store's files, or None where there is no store, or an empty file."""
+    found, log = _stat(path), _stat(path.with_name(f"{path.name}-wal"))
+    if found is None or not (found.st_size or (log and log.st_size)):
         return None
-    log = _stat(path.with_name(f"{path.name}-wal"))
     written = tuple(None if each is None else (each.st_mtime_ns, each.st_size) for each in (found, log))
     return _Files((found.st_dev, found.st_ino), (written[0], written[1]))
 
