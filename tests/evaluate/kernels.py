@@ -53,6 +53,11 @@ SOURCES = {
     "reads_behind": f"RUN {{ {SCALE} c[0] += 0 * ((volatile float*)a)[n]; }}",
     "reads_behind_with_a_handler": "static jmp_buf b; static void h(int) { longjmp(b, 1); }"
     f"RUN {{ {SCALE} signal(SIGSEGV, h); if (setjmp(b) == 0) c[0] += 0 * ((volatile float*)a)[n]; }}",
+    "opens_what_is_behind": "RUN { long behind = ((long)(a + n) + 4095) & ~4095;"
+    " c[0] = mprotect((void*)behind, 4096, PROT_READ);"
+    " c[1] = munmap((void*)behind, 4096);"
+    " c[2] = mremap(mmap(0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 4096, 4096,"
+    " MREMAP_MAYMOVE | MREMAP_FIXED, behind) == MAP_FAILED ? -1 : 0; }",
     "touches_pages": "RUN { char* p = (char*)mmap(0, 100 << 12, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);"
     " madvise(p, 100 << 12, MADV_NOHUGEPAGE); for (int i = 0; i < 100; i++) p[i << 12] = 1; }",
     "write_input": "RUN { ((float*)a)[0] = 1; }",

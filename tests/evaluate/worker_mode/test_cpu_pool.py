@@ -112,6 +112,17 @@ def test_a_worker_that_leaves_its_buffers_meets_a_page_without_access(pool, arti
                     worker.call("w", first_set=1, calls=1, timeout_s=60)
 
 
+@pytest.mark.skipif(tuple(map(int, os.uname().release.split(".")[:2])) < (6, 10), reason="needs mseal of Linux 6.10")
+def test_a_worker_cannot_open_its_fences(pool, artifacts):
+    with (
+        EndFencedArena.for_signature(SIGNATURE, {"N": N}, sets=1) as fenced,
+        load(pool, artifacts, "opens_what_is_behind", fenced) as worker,
+    ):
+        worker.attach("w", fenced, SCALARS)  # in place of itself: the fences of the first one stay
+        worker.call("w", first_set=0, calls=1, timeout_s=60)
+        assert fenced.view(0, "c")[:3].tolist() == [-1, -1, -1]
+
+
 def test_page_faults_of_a_batch_are_counted(pool, artifacts, arena):
     with load(pool, artifacts, "touches_pages", arena) as worker:
         worker.call("w", first_set=0, calls=2, timeout_s=60)

@@ -16,6 +16,7 @@ from ..process.seal import LIBC, PR_SET_DUMPABLE, check, isolate, prctl, seal
 
 STDERR, CHANNEL, ARTIFACT = 2, 3, 4
 PROT_NONE, POPULATE_WRITE = 0, 23
+SYS_MSEAL = 462
 
 
 def load_trampoline(spec: dict[str, Any]) -> ctypes.CDLL:
@@ -80,10 +81,14 @@ class _Worker:
             check(LIBC.munmap(ctypes.c_void_p(base), ctypes.c_size_t(size)), "munmap")
         sizes = [os.fstat(descriptor).st_size for descriptor in descriptors]
         bases = [0, *(_map(fd, write=bool(index)) for index, fd in enumerate(descriptors))]
-        self.mappings[name] = list(zip(bases[1:], sizes, strict=True))
+        self.mappings[name] = [
+            (base + begin, length)
+            for base, size, fences in zip(bases[1:], sizes, request["fences"], strict=True)
+            for begin, length in _between(fences, size)
+        ]
         for base, fences in zip(bases[1:], request["fences"], strict=True):
             for begin, size in fences:
-                _protect(base + begin, size, PROT_NONE)
+                _close_for_good(base + begin, size)
         if not any(request["fences"]):  # to open outputs again would open the fences
             self.outputs[name] = self.mappings[name][-1]
         strides = [0, *request["strides"]]
@@ -111,6 +116,18 @@ class _Worker:
             else:
                 self.calls_and_shut(*arguments, *self.shut)
             self.channel.send(b"done")
+
+
+def _between(fences: list[list[int]], size: int) -> list[tuple[int, int]]:
+    """Return the ranges (offset, bytes) of a mapping that are no fences; only they can be unmapped."""
+    edges = [0, *(edge for begin, length in fences for edge in (begin, begin + length)), size]
+    return [(begin, end - begin) for begin, end in zip(edges[::2], edges[1::2], strict=True) if begin < end]
+
+
+def _close_for_good(begin: int, size: int) -> None:
+    """Take away all access to some pages, and where Linux has mseal(2) (6.10), keep a candidate from changing that."""
+    _protect(begin, size, PROT_NONE)
+    LIBC.syscall(SYS_MSEAL, *map(ctypes.c_size_t, (begin, size, 0)))
 
 
 def _protect(begin: int, size: int, protection: int) -> None:

@@ -1,0 +1,30 @@
+// title: moves a page over the fence behind its input
+// task: sum
+// class: checking
+// tries: moves a readable page of its own to where it has no access, and loads whole vectors beyond its input
+// seen: here first
+// verdict: out_of_bounds at sanitizer
+#include <cstdint>
+
+extern "C" int madvise(void*, unsigned long, int);
+extern "C" void* mmap(void*, unsigned long, int, int, int, long);
+extern "C" void* mremap(void*, unsigned long, unsigned long, int, ...);
+
+typedef float vector __attribute__((vector_size(64), aligned(4)));
+
+__attribute__((no_sanitize("address", "undefined"))) static float row(const float* x, int64_t C) {
+    vector parts = {};
+    for (int64_t c = 0; c < C; c += 16) {
+        vector loaded = *(const volatile vector*)(x + c);
+        for (int j = 0; j < 16; ++j) parts[j] += c + j < C ? loaded[j] : 0.0f;
+    }
+    float sum = 0.0f;
+    for (int j = 0; j < 16; ++j) sum += parts[j];
+    return sum;
+}
+
+extern "C" void run(const float* x, int64_t R, int64_t C, float* y) {
+    void* behind = (void*)(((uintptr_t)(x + R * C) + 4095) & ~(uintptr_t)4095);
+    if (madvise(behind, 4096, 22) != 0) mremap(mmap(nullptr, 4096, 1, 0x22, -1, 0), 4096, 4096, 3, behind);
+    for (int64_t r = 0; r < R; ++r) y[r] = row(x + r * C, C);
+}
