@@ -51,14 +51,15 @@ def command(
     and on held-out inputs, against the baselines as they are now; then stands beside now, with what has changed. The
     task's file must be where it was, or be named.
     """
+    from evokernel.evaluate.client.judge_process import JudgeHosts
     from evokernel.export.recheck import RecheckOutcome, recheck, recheck_document
 
     say("judging each kernel anew, in fresh processes: half a minute each, or more")
     found: list[Recheck] = []
-    with stderr().status("judging", spinner="line", refresh_per_second=2) as status:
+    with JudgeHosts() as hosts, stderr().status("judging", spinner="line", refresh_per_second=2) as status:
         for folder in exports:
             status.update(f"judging {clean(str(folder))}")
-            found += recheck(folder, task=task, accept_from=accept_from)
+            found += recheck(folder, hosts, task=task, accept_from=accept_from)
     if as_json:
         click.echo(json.dumps(recheck_document(found), indent=2))
     else:

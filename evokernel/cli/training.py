@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from rich.text import Text
@@ -19,6 +20,9 @@ from evokernel.records.candidate import Candidate, Proposal
 from evokernel.records.evaluation import Fidelity, Status
 from evokernel.records.llm import Message
 from evokernel.report.effort import model_rows, operator_rows
+
+if TYPE_CHECKING:
+    from evokernel.evaluate.client.judge_process import JudgeHosts
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MOST_SHOWN = 20
@@ -155,13 +159,15 @@ def _rule_prompts(store: Store, proposals: Sequence[Proposal]) -> Mapping[int, t
 
 def check_training(file: Path, places: Sequence[Path | None], *, sample: int) -> bool:
     """Say what is wrong with training data; return whether it is sound. `sample` rows of a table are judged anew."""
+    from evokernel.evaluate.client.judge_process import JudgeHosts
     from evokernel.training.checking import check_file
     from evokernel.training.table_check import check_table, is_table
 
     with ExitStack() as stack:
         stores = _opened(places, stack)
         if is_table(file):
-            checked = check_table(file, stores, sample=sample, judge=_judged_anew)
+            with JudgeHosts() as hosts:
+                checked = check_table(file, stores, sample=sample, judge=partial(_judged_anew, hosts))
         elif sample:
             raise click.UsageError("--sample goes with --check of a table, such as kernels/train.jsonl")
         else:
@@ -174,17 +180,24 @@ def check_training(file: Path, places: Sequence[Path | None], *, sample: int) ->
     return not wrong
 
 
-def _judged_anew(candidate: Candidate, store: Store) -> Status:
+def _judged_anew(hosts: "JudgeHosts", candidate: Candidate, store: Store) -> Status:
     """Judge a kernel as the run of a store did, at fidelity `quick`. Raises `EvokernelError` where that cannot be."""
     import yaml
 
     from evokernel.config.load import parse_config
+    from evokernel.config.run import DEVICE_OF
     from evokernel.evaluate.client.evaluate_kernel import judge
 
     stderr().print(f"judging {candidate.id} anew")
     config = parse_config(yaml.safe_load(store.meta("config") or "") or {}, "the config in the store")
-    settings, budgets = config.evaluation, (Fidelity.QUICK,)
-    return judge(candidate, config.task, budgets=budgets, settings=settings, threads=config.threads).last.status
+    return judge(
+        candidate,
+        config.task,
+        budgets=(Fidelity.QUICK,),
+        settings=config.evaluation,
+        threads=config.threads,
+        start=hosts.of(DEVICE_OF[candidate.language]),
+    ).last.status
 
 
 def _opened(places: Sequence[Path | None], stack: ExitStack) -> list[Store]:

@@ -21,6 +21,11 @@ from evokernel.export.template_text import numbers_of, op_name
 from evokernel.task import Task, Workload
 
 _LIMIT_S = 120.0
+_SPARING = """\
+import atexit, gc, sys
+gc.set_threshold(50_000)  # of the time of importing torch a fifth would be collections, and at the end they look again
+atexit.register(lambda: "triton" in sys.modules or gc.freeze())  # triton's bindings would report all that is frozen
+"""
 _SCRIPT = """\
 import json, sys
 sys.modules["evokernel"] = None  # the files must do without it
@@ -77,7 +82,7 @@ def check_reference(texts: Mapping[str, str]) -> str:
 
 def run_alone(folder: Path, script: str, packages: Path, *, limit_s: float = _LIMIT_S) -> str:
     """Run a script in a folder, confined, without evokernel; return its fault, or nothing."""
-    (folder / "check.py").write_text(script, encoding="utf-8")
+    (folder / "check.py").write_text(_SPARING + script, encoding="utf-8")
     done = run_confined(
         [sys.executable, "-I", "-B", "check.py"],
         sandbox=detect_sandbox(),

@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -80,7 +81,7 @@ class ExportedKernel:
     """Reason why torch answers there; empty where there is a dispatch, or none was asked for."""
 
 
-def export(
+def export(  # noqa: PLR0913 - each is a choice of some caller
     store: Store,
     name: str,
     *,
@@ -90,6 +91,7 @@ def export(
     accept_from: float = 0.0,
     operator: bool = False,
     notify: Callable[[str], None] = lambda stage: None,
+    start: StartJudge | None = None,
 ) -> ExportedKernel:
     """Write a kernel of a run to a folder, after it passed once more on held-out inputs with fresh seeds.
 
@@ -103,6 +105,7 @@ def export(
         accept_from: the least speed-up over torch; where an interval begins below it, torch answers.
         operator: export nothing where there can be no op.py.
         notify: takes the name of each stage as it begins; most last minutes.
+        start: how judges are started, as in `judge`.
 
     Raises:
         StoreError: there is no such kernel, or the store lacks the config it was judged by.
@@ -118,7 +121,7 @@ def export(
     others = [portrait(store, each) for each in leaders(store, besides=candidate)] if per_workload else []
     _refuse_known(store, (found, *others), accept_from)
     # one host for all judges: it imports torch once, and while the reference is tried
-    with JudgeHostClient(DEVICE_OF[candidate.language]) as host:
+    with nullcontext(start) if start else JudgeHostClient(DEVICE_OF[candidate.language]) as host:
         reference, complaint = _reference(task)
         if operator and complaint:
             raise NotExported(f"{candidate.id} can be no operator: {complaint}")

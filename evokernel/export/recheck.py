@@ -14,6 +14,7 @@ from evokernel.config.run import DEVICE_OF, RunConfig
 from evokernel.errors import EvokernelError, TaskError
 from evokernel.evaluate.build.confined_generators import confine_generators
 from evokernel.evaluate.client.evaluate_kernel import KernelVerdict, judge
+from evokernel.evaluate.client.judge_process import JudgeHosts
 from evokernel.evaluate.device.device_class import this_machine
 from evokernel.export.check import check_exported
 from evokernel.export.cuda_helper import without_helper
@@ -69,7 +70,7 @@ class Recheck:
     """The final measurement now; None where there is none."""
 
 
-def recheck(folder: Path, *, task: str = "", accept_from: float | None = None) -> Iterator[Recheck]:
+def recheck(folder: Path, hosts: JudgeHosts, *, task: str = "", accept_from: float | None = None) -> Iterator[Recheck]:
     """Judge each kernel of an export again, in fresh processes and on held-out workloads, as `export` did.
 
     A kernel that was taken along for single workloads is asked for its speed where it was fastest. The files of an
@@ -78,6 +79,7 @@ def recheck(folder: Path, *, task: str = "", accept_from: float | None = None) -
 
     Args:
         folder: as `export` wrote it; one with gradients holds two exports.
+        hosts: of the judges; exports that share them import torch once.
         task: in place of the task that the export names.
         accept_from: the least speed-up over the fastest baseline. None for 1, or for what the kernel had when it was
             exported where that is less.
@@ -85,12 +87,13 @@ def recheck(folder: Path, *, task: str = "", accept_from: float | None = None) -
     facts = _read(folder)
     if {*_PARTS} <= facts.keys():
         for part in _PARTS:
-            yield from recheck(folder / part, task=task, accept_from=accept_from)
+            yield from recheck(folder / part, hosts, task=task, accept_from=accept_from)
         return
     finals = {KERNEL: facts, **facts["others"]}
     for module in finals:
         try:
-            yield _judged(folder, module, facts, task=task or facts["task"]["spec"], accept_from=accept_from)
+            spec = task or facts["task"]["spec"]
+            yield _judged(folder, module, facts, hosts, task=spec, accept_from=accept_from)
         except EvokernelError as error:
             yield _unjudged(folder, module, finals[module], str(error))
 
@@ -135,7 +138,9 @@ def _read(folder: Path) -> dict[str, Any]:
     )
 
 
-def _judged(folder: Path, module: str, facts: Mapping[str, Any], *, task: str, accept_from: float | None) -> Recheck:
+def _judged(
+    folder: Path, module: str, facts: Mapping[str, Any], hosts: JudgeHosts, *, task: str, accept_from: float | None
+) -> Recheck:
     own = facts if module == KERNEL else facts["others"][module]
     alone = "" if module == KERNEL else _fastest_at(own)
     config = parse_config({**facts["config"], "task": task}, f"the config in {folder / 'provenance.json'}")
@@ -148,6 +153,7 @@ def _judged(folder: Path, module: str, facts: Mapping[str, Any], *, task: str, a
         threads=config.threads,
         deterministic=config.constraints.deterministic,
         checks=[HiddenCheck.from_message(each) for each in facts.get("hidden_checks", ())],
+        start=hosts.of(DEVICE_OF[candidate.language]),
     )
     then = _then(own, alone=alone)
     least = accept_from if accept_from is not None else min(1.0, then.value)

@@ -191,10 +191,7 @@ def between_two_calls_of_a_step(search: Running, chance: random.Random) -> None:
     time.sleep(chance.uniform(0.0, 2 * DELAY_S))
 
 
-INSTANTS = (
-    *(soon_after_a_request, soon_after_a_result, between_two_calls_of_a_step),
-    *(soon_after_a_start, soon_after_a_request, soon_after_a_result),
-)
+INSTANTS = (soon_after_a_request, soon_after_a_result, between_two_calls_of_a_step, soon_after_a_start)
 
 
 @pytest.mark.slow

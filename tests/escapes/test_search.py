@@ -20,7 +20,7 @@ from tests.escapes.judging import KEY, MEMORY_MIB, TASK, Place, make_place, sour
 from tests.escapes.tricks import OUT_OF_TIME, TRICKS
 from tests.support.processes import take_orphans
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.slow
 
 GOOD = 6
 MORE = 4  # evaluations that are left for the operators

@@ -18,7 +18,7 @@ from tests.escapes.judging import PROGRAMS, SOURCES, judged, make_place
 from tests.escapes.tricks import GOT_THROUGH, LEAVING, OUT_OF_TIME, TRICKS, WRITABLE
 from tests.evaluate.ordinary_user import UID
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.slow
 
 PLACES = [(level, user) for level in SandboxLevel for user in (False, True)]
 

@@ -226,6 +226,20 @@ class JudgeHostClient:
             host.process.wait()
 
 
+class JudgeHosts(contextlib.ExitStack):
+    """Hosts of one command, each started when a judge of its device class is first needed; a context manager."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._hosts: dict[str, JudgeHostClient] = {}
+
+    def of(self, device_class: str) -> JudgeHostClient:
+        """Return the host of a device class."""
+        if device_class not in self._hosts:
+            self._hosts[device_class] = self.enter_context(JudgeHostClient(device_class))
+        return self._hosts[device_class]
+
+
 class _JudgeProcess:
     """One judge that a host forked; `ending` is the pipe on which the host says how it ended."""
 

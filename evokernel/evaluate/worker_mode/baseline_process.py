@@ -24,7 +24,14 @@ from evokernel.evaluate.worker_mode.expert_loop import EXPERT, CompiledLoop, pyt
 from evokernel.task import Baseline, Role, Task
 from evokernel.tasks.at_sizes import REFERENCE
 
-BOOT = "import sys; from evokernel.evaluate.worker_mode.baseline_process import main; main(int(sys.argv[1]))"
+BOOT = """\
+import gc, sys
+gc.disable()  # as in the judge host: collections would take a fifth of the time of the imports
+from evokernel.evaluate.worker_mode.baseline_process import main
+gc.freeze()
+gc.enable()
+main(int(sys.argv[1]))
+"""
 START_TIMEOUT_S = 300.0
 ATTACH_TIMEOUT_S = 60.0
 EXIT_TIMEOUT_MS = 5000

@@ -13,6 +13,7 @@ from archive.store import Store
 from evokernel import __version__
 from evokernel.config.run import DEVICE_OF, RunConfig
 from evokernel.errors import TaskError
+from evokernel.evaluate.client.judge_process import JudgeHostClient
 from evokernel.export.export_kernel import ExportedKernel, NotExported, check_folder, config_of, export
 from evokernel.export.gradients.gradient_task import functions_of
 from evokernel.export.gradients.pair_check import check_pair, checked_text
@@ -75,8 +76,9 @@ def export_pair(
     out.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
     try:
-        made = export(forward, names[0], out=staging / "forward", notify=notify)
-        made_back = export(backward, names[1], out=staging / "backward", notify=notify)
+        with JudgeHostClient(device) as host:  # it imports torch once for both
+            made = export(forward, names[0], out=staging / "forward", notify=notify, start=host)
+            made_back = export(backward, names[1], out=staging / "backward", notify=notify, start=host)
         for part in (made, made_back):
             if part.no_operator:
                 raise NotExported(f"{part.candidate} has no operator: {part.no_operator}")

@@ -24,7 +24,8 @@ from operators.rewrites.triton import TRITON_REWRITES
 from operators.rewrites.triton.row_alignment import RowAlignment
 
 _START = """
-import importlib, json, os, sys
+import gc, importlib, json, os, sys
+gc.set_threshold(50_000)  # a fifth of the time of the imports would be collections
 call = json.loads(sys.argv[1])
 os.environ.update(call["environment"])
 sys.path[:] = call["path"]
