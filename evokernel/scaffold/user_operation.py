@@ -203,7 +203,7 @@ def find_subject(
         constants=constants,
         nested=nested,
         parameters={theirs: ours for theirs, (ours, _) in weights.items()},
-        kept=tuple(key for key, each in target.named_buffers() if not each.is_floating_point()) if construct else (),
+        kept=tuple(key for key, _ in target.named_buffers() if key not in weights) if construct else (),
         construct=construct,
         single=single,
     )
@@ -351,16 +351,23 @@ def _annotated(name: str, parameter: inspect.Parameter) -> Any:
 
 
 def _weights(module: torch.nn.Module, *, taken: set[str]) -> dict[str, tuple[str, torch.Tensor]]:
-    """Return, by the module's own names, the name as an argument and the value of every float parameter and buffer."""
+    """Return, by the module's own names, the name as an argument and the value of every float parameter and buffer.
+
+    Buffers of integers that may be indices are among them.
+    """
     made: dict[str, tuple[str, torch.Tensor]] = {}
     for theirs, value in (*module.named_parameters(), *module.named_buffers()):
-        if value.is_floating_point():
+        if value.is_floating_point() or _may_be_indices(value):
             ours = argument_name(theirs.replace(".", "_") if theirs[0].isalpha() else f"p{theirs.replace('.', '_')}")
             while ours in taken:
                 ours += "_"
             taken.add(ours)
             made[theirs] = (ours, value.detach())
     return made
+
+
+def _may_be_indices(value: torch.Tensor) -> bool:
+    return value.dtype in (torch.int32, torch.int64) and value.numel() > 1 and int(value.min()) >= 0
 
 
 def argument_name(name: str) -> str:
