@@ -276,9 +276,10 @@ def _unread(subject: UserOperation) -> set[str]:
     names = {name for name in subject.parameters.values() if not subject.inputs[name].is_floating_point()}
     if not names:
         return names
-    with without_data(), _Reads() as reads:
+    with without_data():
         inputs = subject.empty({name: tuple(tensor.shape) for name, tensor in subject.inputs.items()})
-        subject.call(inputs)
+        with _Reads() as reads:
+            subject.call(inputs)
     return {name for name in names if inputs[name].untyped_storage()._cdata not in reads.found}
 
 

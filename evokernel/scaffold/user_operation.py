@@ -162,6 +162,12 @@ def find_subject(
     chosen = _choose(source, path, name)
     target, construct = _module(source, chosen) if _is_module(chosen[1]) else (chosen[1], "")
     forward = target.forward if construct else target
+    if held := _held_module(target):
+        raise TaskError(
+            f"{chosen[0]} computes with the weights of {held}, a module that it is not given, and a kernel gets its "
+            f"arguments alone. Give init a module that holds {held} and does this in forward, or take the weights as "
+            f"arguments of {chosen[0]}"
+        )
     values = _example(source, forward, chosen[0], text=inputs, given_inputs=example_inputs)
     kinds = inspect.signature(forward).parameters
     left = [key for key, value in values.items() if value is kinds[key].default and not can_be_spelt(value, source)]
@@ -276,6 +282,24 @@ def _module(source: ModuleType, chosen: tuple[str, Any]) -> tuple[torch.nn.Modul
         hint = "check get_init_inputs()" if given else "define get_init_inputs() that returns its arguments as a list"
         raise TaskError(f"{name} cannot be made ({type(error).__name__}: {error}); {hint}") from error
     return module, f"source.{name}({'*source.get_init_inputs()' if given else ''})"
+
+
+def _held_module(target: Any) -> str:
+    """Return the name of a module with floating-point numbers that a function, or one that it calls, finds outside."""
+    waiting, seen = [target], set[int]()
+    while waiting:
+        function = waiting.pop()
+        if not inspect.isfunction(function) or id(function) in seen:
+            continue
+        seen.add(id(function))
+        found = inspect.getclosurevars(function)
+        for name, value in (found.globals | found.nonlocals).items():
+            if isinstance(value, torch.nn.Module):
+                if any(each.is_floating_point() for each in (*value.parameters(), *value.buffers())):
+                    return name
+            elif getattr(value, "__module__", None) == function.__module__:
+                waiting.append(value)
+    return ""
 
 
 def _example(

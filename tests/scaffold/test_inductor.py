@@ -2,6 +2,9 @@
 
 import ast
 import importlib.util
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -336,6 +339,59 @@ def test_traced_sizes_are_distinct_and_checked_ones_within_their_ranges(name: st
         for dimension in probe:
             low, high = workloads_of(task).range_of(dimension, workload.sizes)
             assert low <= workload.dims[dimension] <= high
+
+
+def test_checked_sizes_are_the_largest_quick_ones() -> None:
+    task = load_task("gemm").on("cuda")
+    _, odd, even = check_workloads(task)
+    _, *small = check_workloads(task, quick=lambda each: task.flops_at(each) < 20_000)
+    assert all(task.flops_at(each) > 20_000 for each in (odd, even))
+    assert [each.name for each in small] == ["odd", "even"]
+    assert all(1_000 < task.flops_at(each) < 20_000 for each in small)
+
+
+FOLDS = """
+import numpy as np, torch, triton, triton.language as tl
+from evokernel.scaffold.inductor.interpreted_library import folds_of_slices
+folds_of_slices()
+calls = 0
+
+def best(x, at, y, to):
+    global calls
+    calls += 1
+    first = (x > y) | ((x == y) & (at < to))
+    return tl.where(first, x, y), tl.where(first, at, to)
+
+best = triton.jit(best)
+
+@triton.jit
+def longer(x, y):
+    return tl.where(x > y, x, y)
+
+@triton.jit
+def kernel(x, top, place, whole, so_far):
+    rows, columns = tl.arange(0, 8)[:, None], tl.arange(0, 16)[None, :]
+    given = tl.load(x + rows * 16 + columns)
+    values, places = tl.reduce((given, columns.broadcast_to(8, 16)), 1, best)
+    tl.store(top + tl.arange(0, 8), values)
+    tl.store(place + tl.arange(0, 8), places)
+    tl.store(whole, tl.reduce(given, None, longer))
+    tl.store(so_far + rows * 16 + columns, tl.associative_scan(given, 0, longer))
+
+x = torch.randn(8, 16)
+made = torch.empty(8), torch.empty(8, dtype=torch.int64), torch.empty(1), torch.empty(8, 16)
+kernel[(1,)](x, *made)
+assert torch.equal(made[0], x.amax(1)) and torch.equal(made[1], x.argmax(1))
+assert made[2] == x.max() and torch.equal(made[3], x.cummax(0).values)
+assert calls == 15, calls
+"""
+
+
+def test_the_interpreter_folds_slices_by_functions_of_a_kernels_own(tmp_path: Path) -> None:
+    (path := tmp_path / "folds.py").write_text(FOLDS, encoding="utf-8")
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    done = subprocess.run([sys.executable, str(path)], env=environment, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
 
 
 def test_a_product_keeps_its_16_bit_operands() -> None:

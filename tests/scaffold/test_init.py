@@ -164,6 +164,8 @@ def test_operation_that_fails_on_a_gpu_is_for_the_processor_and_is_told_what_to_
     assert list(project.task.workloads) == ["cpu"]
     assert "of operations.py (return scores + torch.arange(scores.shape[-1]))" in project.remarks[0]
     assert "device=scores.device" in project.remarks[0]
+    with pytest.raises(TaskError, match="smoothed would fail on a GPU"):
+        init("smoothed", "rows: 16x24", "cuda")
     with pytest.raises(TaskError, match="shifted would fail on a GPU"):
         init("shifted", "scores: 16x24", "cuda")
 

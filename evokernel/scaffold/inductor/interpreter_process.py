@@ -26,7 +26,7 @@ from evokernel.evaluate.numerics.canary import draw_poison, poison_like
 from evokernel.evaluate.numerics.correctness import judge_output
 from evokernel.evaluate.numerics.inputs import draw, result_tensors
 from evokernel.evaluate.numerics.tolerance import expect
-from evokernel.scaffold.inductor.interpreted_library import InterpretedLibrary, masks_of_numbers
+from evokernel.scaffold.inductor.interpreted_library import InterpretedLibrary, folds_of_slices, masks_of_numbers
 from evokernel.scaffold.inductor.trace_sizes import check_workloads
 from evokernel.source.python_file import load_file
 from evokernel.source.tunables import read_tunables, with_values
@@ -50,6 +50,7 @@ def main(task_spec: str, device_class: str, program: str, answer: str) -> None:
         task, text = task.with_floats("float32"), re.sub(r"\b(b?float16|float8\w+)\b", "float32", text)
     told = {"wrong": ""}
     masks_of_numbers()
+    folds_of_slices()
     if not torch.cuda.is_available():
         torch.cuda.device = contextlib.nullcontext  # host code may choose the device of its tensors
     try:
