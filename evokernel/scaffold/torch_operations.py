@@ -12,9 +12,10 @@ from evokernel.scaffold.narrow_numbers import FORMATS, converted
 from evokernel.scaffold.index_operations import counted, gathered, in_steps, joined, looked_up, scattered, stored
 from evokernel.scaffold.operation_graph import INTEGERS, TRANSCENDENTAL, Kind, Node, OperationGraph, merged_dims
 from evokernel.scaffold.recurrent_layers import recurrence_node
-from evokernel.scaffold.reductions import RUNNING_EXTREMES, extreme, running, variance
+from evokernel.scaffold.reductions import RUNNING_EXTREMES, extreme, running, running_extremes, variance
 from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
 from evokernel.scaffold.trial import dtype_name
+from evokernel.scaffold.triangular import cholesky, solved
 from evokernel.scaffold.window_operations import average_pooling, convolution, max_pooling
 
 _KINDS: dict[Any, Kind] = {
@@ -108,7 +109,14 @@ class OperationConverter:
             return self._max_pool(node)
         if str(node.target) in ("aten.max.dim", "aten.min.dim"):
             return [self._extreme(node, f"{kind}{name}") for kind in ("a", "arg")]
-        return self._running_extremes(node) if str(node.target) in RUNNING_EXTREMES else None
+        if name == "linalg_cholesky_ex":
+            self.exact = False
+            upper = bool(node.kwargs.get("upper", node.args[1:] == (True,)))
+            factor = cholesky(self._graph, self.value(node.args[0]), upper=upper)
+            return [factor, self._graph.broadcast(self._graph.number("0", "int64_t"), _shapes(node)[1], ())]
+        if str(node.target) in RUNNING_EXTREMES:
+            return running_extremes(self._graph, str(node.target), self.value(node.args[0]), node.args[1])
+        return None
 
     def _kind(self, node: Any) -> Kind:
         dtype = node.meta["val"].dtype
@@ -247,6 +255,14 @@ class OperationConverter:
         dim = node.args[1] if len(node.args) > 1 else None
         return extreme(self._graph, self.value(node.args[0]), op, dim, _shapes(node)[0])
 
+    def _solved(self, node: Any) -> Node:
+        self.exact = False
+        matrix, right = map(self.value, node.args)
+        how = {"upper": node.kwargs["upper"], "left": node.kwargs.get("left", True)}
+        return solved(
+            self._graph, matrix, right, _shapes(node)[0], **how, unit=node.kwargs.get("unitriangular", False)
+        )
+
     def _scan(self, node: Any) -> Node:
         """Return running totals along one dimension."""
         name, (source, dim) = str(node.target).split(".")[1], node.args
@@ -254,15 +270,6 @@ class OperationConverter:
         kind, made = self._kind(node), self.value(source)
         made = self._graph.node("cast", (made,), shape=made.shape, kind=kind)
         return running(self._graph, name, made, dim, kind=kind)
-
-    def _running_extremes(self, node: Any) -> list[Node]:
-        """Return the largest or smallest elements so far along one dimension, and their places."""
-        source, dim = self.value(node.args[0]), node.args[1]
-        values, places = RUNNING_EXTREMES[str(node.target)]
-        return [
-            running(self._graph, values, source, dim, kind=source.kind),
-            running(self._graph, places, source, dim, kind="int64_t"),
-        ]
 
     def _var(self, node: Any) -> Node:
         self.exact = False
@@ -387,6 +394,7 @@ _RULES: dict[str, Callable[[OperationConverter, Any], Node]] = {
     "aten.mm": OperationConverter._matmul,
     "aten._int_mm": OperationConverter._matmul,
     "aten.bmm": OperationConverter._matmul,
+    "aten.linalg_solve_triangular": OperationConverter._solved,
     "aten.convolution": OperationConverter._convolution,
     "evokernel.recurrence": OperationConverter._recurrence,
     "aten.avg_pool2d": OperationConverter._average_pool,
