@@ -18,7 +18,17 @@ from evokernel.scaffold.index_arithmetic import (
     value_of,
     window_place,
 )
-from evokernel.scaffold.operation_graph import KEPT, PLACES, REDUCTIONS, SCANS, STORES, TRIANGULAR, VIEWS, Node, in_order
+from evokernel.scaffold.operation_graph import (
+    KEPT,
+    PLACES,
+    REDUCTIONS,
+    SCANS,
+    STORES,
+    TRIANGULAR,
+    VIEWS,
+    Node,
+    in_order,
+)
 from evokernel.scaffold.recurrent_layers import step_lines
 from evokernel.scaffold.sizes import SymbolicSizes
 

@@ -46,7 +46,9 @@ def wrapped(value: ExpressionText, least: int) -> str:
 
 def combine(node: Node, args: list[ExpressionText]) -> ExpressionText:
     """Return a pointwise operation on the texts of its arguments."""
-    if node.kind in NARROW and node.op not in ("cast", "where") and not node.op.startswith("to_"):
+    if node.op.endswith(tuple(FORMATS)):
+        return ExpressionText(f"{node.op}({args[0].text})", ATOM)
+    if node.kind in NARROW and node.op not in ("cast", "where"):
         return ExpressionText(f"static_cast<{node.kind}>({_combined(node, args).text})", ATOM)
     return _combined(node, args)
 
@@ -81,8 +83,6 @@ def _combined(node: Node, args: list[ExpressionText]) -> ExpressionText:
             return ExpressionText(f"1.0f / {below}", 6)
         case "remainder":
             return _remainder(*args, whole=node.kind in INTEGERS)
-        case _ if op.endswith(tuple(FORMATS)):
-            return ExpressionText(f"{op}({args[0].text})", ATOM)
         case "cast":
             return ExpressionText(f"static_cast<{node.kind}>({args[0].text})", ATOM)
     return ExpressionText(f"{_function(op, node)}({', '.join(arg.text for arg in args)})", ATOM)

@@ -23,8 +23,8 @@ from evokernel.languages.cpp.guide import entry_signature
 from evokernel.languages.toolchain import run_plain
 from evokernel.records.build import BuildFailure
 from evokernel.scaffold.cpp_writer import CppWriter
-from evokernel.scaffold.narrow_numbers import conversions_text
 from evokernel.scaffold.inductor.seed import NOT_COMPARED, NoInductorSeed, inductor_seed
+from evokernel.scaffold.narrow_numbers import conversions_text
 from evokernel.scaffold.sizes import NotGeneral
 from evokernel.scaffold.trace import Traced
 from evokernel.scaffold.trial import dtype_name

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from evokernel.scaffold.constant_tensors import constant_tensor
-from evokernel.scaffold.narrow_numbers import FORMATS, converted
 from evokernel.scaffold.index_operations import counted, gathered, in_steps, joined, looked_up, scattered, stored
+from evokernel.scaffold.narrow_numbers import FORMATS, converted
 from evokernel.scaffold.operation_graph import INTEGERS, TRANSCENDENTAL, Kind, Node, OperationGraph, merged_dims
 from evokernel.scaffold.recurrent_layers import recurrence_node
 from evokernel.scaffold.reductions import RUNNING_EXTREMES, extreme, running, running_extremes, variance
@@ -111,12 +111,12 @@ class OperationConverter:
             return [self._extreme(node, f"{kind}{name}") for kind in ("a", "arg")]
         if name == "linalg_cholesky_ex":
             self.exact = False
-            upper = bool(node.kwargs.get("upper", node.args[1:] == (True,)))
-            factor = cholesky(self._graph, self.value(node.args[0]), upper=upper)
+            factor = cholesky(self._graph, self.value(node.args[0]), upper=node.kwargs.get("upper", False))
             return [factor, self._graph.broadcast(self._graph.number("0", "int64_t"), _shapes(node)[1], ())]
-        if str(node.target) in RUNNING_EXTREMES:
-            return running_extremes(self._graph, str(node.target), self.value(node.args[0]), node.args[1])
-        return None
+        known = str(node.target) in RUNNING_EXTREMES
+        return (
+            running_extremes(self._graph, str(node.target), self.value(node.args[0]), node.args[1]) if known else None
+        )
 
     def _kind(self, node: Any) -> Kind:
         dtype = node.meta["val"].dtype
@@ -257,11 +257,8 @@ class OperationConverter:
 
     def _solved(self, node: Any) -> Node:
         self.exact = False
-        matrix, right = map(self.value, node.args)
-        how = {"upper": node.kwargs["upper"], "left": node.kwargs.get("left", True)}
-        return solved(
-            self._graph, matrix, right, _shapes(node)[0], **how, unit=node.kwargs.get("unitriangular", False)
-        )
+        how = {"left": True, "unitriangular": False, **node.kwargs}
+        return solved(self._graph, self.value(node.args[0]), self.value(node.args[1]), _shapes(node)[0], **how)
 
     def _scan(self, node: Any) -> Node:
         """Return running totals along one dimension."""

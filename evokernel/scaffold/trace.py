@@ -194,6 +194,7 @@ def _graph(call: Call, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[st
     table |= LOOP_RULES | {_aten.copy.default: _copied}
     table[_aten._safe_softmax.default] = lambda x, dim, dtype=None: torch.softmax(x, dim)
     table[_aten.as_strided.default] = _another_shape
+    table[_aten.squeeze_.dim] = lambda x, dim: x.squeeze(dim)  # of a product by a vector
 
     def positional(*tensors: Any) -> Any:
         with complex_as_pairs():

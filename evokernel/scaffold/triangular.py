@@ -11,19 +11,19 @@ def cholesky(graph: OperationGraph, source: Node, *, upper: bool) -> Node:
 
 
 def solved(
-    graph: OperationGraph, matrix: Node, right: Node, shape: Shape, *, upper: bool, left: bool, unit: bool
+    graph: OperationGraph, matrix: Node, right: Node, shape: Shape, *, upper: bool, left: bool, unitriangular: bool
 ) -> Node:
     """Return x of `matrix @ x = right`, or of `x @ matrix = right` where the matrix does not stand on the left."""
     if not left:
         turned = _turned(graph, right)
         whole = (*shape[:-2], shape[-1], shape[-2])
         matrix, upper = _turned(graph, matrix), not upper
-        return _turned(graph, solved(graph, matrix, turned, whole, upper=upper, left=True, unit=unit))
+        return _turned(graph, solved(graph, matrix, turned, whole, upper=upper, left=True, unitriangular=unitriangular))
     matrix = _with_batch(graph, matrix, (*shape[:-2], *matrix.shape[-2:]))
     right = _with_batch(graph, right, shape)
     if upper:  # from the last row to the first
         matrix, right = _reversed(graph, matrix, 2), _reversed(graph, right, 1)
-    made = graph.node("solve", (matrix, right), attrs=(int(unit),), shape=shape, kind="float")
+    made = graph.node("solve", (matrix, right), attrs=(int(unitriangular),), shape=shape, kind="float")
     return _reversed(graph, made, 1) if upper else made
 
 

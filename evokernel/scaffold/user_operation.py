@@ -17,7 +17,7 @@ from evokernel.errors import TaskError
 from evokernel.evaluate.numerics.arrays import torch_dtype
 from evokernel.scaffold.example_text import inputs_line, parse_inputs, parse_tensor
 from evokernel.scaffold.nested_values import NestedArgument, can_be_spelt, results_of, taken_apart
-from evokernel.scaffold.user_file import load_source
+from evokernel.scaffold.user_file import load_source, refuse_held_module
 from evokernel.task import DTYPES
 
 _HELPERS = ("get_inputs", "get_init_inputs", "main")
@@ -51,7 +51,7 @@ class UserOperation:
     parameters: Mapping[str, str]
     """Names in `inputs`, by the module's own names."""
     kept: tuple[str, ...]
-    """Buffers that are no inputs, by the module's own names: integers, and those that a call changes."""
+    """Buffers that are no inputs, by the module's own names: what a call changes, and integers that are no indices."""
     construct: str
     """Python text over `source` that makes the module; empty for a function."""
     zeros: tuple[str, ...] = ()
@@ -162,12 +162,7 @@ def find_subject(
     chosen = _choose(source, path, name)
     target, construct = _module(source, chosen) if _is_module(chosen[1]) else (chosen[1], "")
     forward = target.forward if construct else target
-    if held := _held_module(target):
-        raise TaskError(
-            f"{chosen[0]} computes with the weights of {held}, a module that it is not given, and a kernel gets its "
-            f"arguments alone. Give init a module that holds {held} and does this in forward, or take the weights as "
-            f"arguments of {chosen[0]}"
-        )
+    refuse_held_module(chosen[0], target)
     values = _example(source, forward, chosen[0], text=inputs, given_inputs=example_inputs)
     kinds = inspect.signature(forward).parameters
     left = [key for key, value in values.items() if value is kinds[key].default and not can_be_spelt(value, source)]
@@ -284,24 +279,6 @@ def _module(source: ModuleType, chosen: tuple[str, Any]) -> tuple[torch.nn.Modul
     return module, f"source.{name}({'*source.get_init_inputs()' if given else ''})"
 
 
-def _held_module(target: Any) -> str:
-    """Return the name of a module with floating-point numbers that a function, or one that it calls, finds outside."""
-    waiting, seen = [target], set[int]()
-    while waiting:
-        function = waiting.pop()
-        if not inspect.isfunction(function) or id(function) in seen:
-            continue
-        seen.add(id(function))
-        found = inspect.getclosurevars(function)
-        for name, value in (found.globals | found.nonlocals).items():
-            if isinstance(value, torch.nn.Module):
-                if any(each.is_floating_point() for each in (*value.parameters(), *value.buffers())):
-                    return name
-            elif getattr(value, "__module__", None) == function.__module__:
-                waiting.append(value)
-    return ""
-
-
 def _example(
     source: ModuleType, forward: Any, name: str, *, text: str, given_inputs: Sequence[Any] | None
 ) -> dict[str, Any]:
@@ -375,10 +352,7 @@ def _annotated(name: str, parameter: inspect.Parameter) -> Any:
 
 
 def _weights(module: torch.nn.Module, *, taken: set[str]) -> dict[str, tuple[str, torch.Tensor]]:
-    """Return, by the module's own names, the name as an argument and the value of every float parameter and buffer.
-
-    Buffers of integers that may be indices are among them.
-    """
+    """Return parameters and buffers of floats or indices by the module's own names: the name as an argument, the value."""
     made: dict[str, tuple[str, torch.Tensor]] = {}
     for theirs, value in (*module.named_parameters(), *module.named_buffers()):
         if value.is_floating_point() or _may_be_indices(value):

@@ -154,7 +154,8 @@ def test_the_size_behind_a_window_in_steps_is_that_of_its_rule(
 
 @pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
 def test_eight_bits_are_rounded_as_torch_rounds(name: str, tmp_path: Path) -> None:
-    entry = f'extern "C" void run(const float* x, int64_t count, uint8_t* made, float* back) {{ for (int64_t i = 0; i < count; ++i) back[i] = from_{name}(made[i] = to_{name}(x[i])); }}'
+    loop = f"for (int64_t i = 0; i < count; ++i) back[i] = from_{name}(made[i] = to_{name}(x[i]));"
+    entry = f'extern "C" void run(const float* x, int64_t count, uint8_t* made, float* back) {{ {loop} }}'
     headers = "".join(f"#include <{each}>\n" for each in ("algorithm", "bit", "cmath", "cstdint"))
     text = headers + conversions_text([f"to_{name}", f"from_{name}"]) + entry
     (tmp_path / "eight.cpp").write_text(text, encoding="utf-8")

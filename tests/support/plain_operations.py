@@ -314,5 +314,9 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
         ),
         {"x": ("B", "M", "N"), "y": ("B", "M", "K"), "z": ("D", "M")},
     ),
+    "vectors": (
+        lambda x, y, z: (y @ x @ z + (x @ z).sum(), torch.mv(x, z).sin()),
+        {"x": ("M", "N"), "y": ("M",), "z": ("N",)},
+    ),
     "chain": (lambda x: reduce(lambda made, _: made * torch.tanh(made + made.mean()), range(12), x), MN),
 }

@@ -81,11 +81,10 @@ def _running(fold: Any, parts: Sequence[Any], axis: int) -> Iterator[list[np.nda
     for place in range(parts[0].handle.data.shape[axis]):
         arrays = [part.handle.data.take(place, axis) for part in parts]
         if totals:
-            given = [fold.to_tensor(data, part.dtype) for data, part in zip((*totals, *arrays), (*parts, *parts))]
-            made = fold.combine_fn.fn(*given)
-            found = [getattr(_handle(each), "data", each) for each in (made if isinstance(made, tuple) else (made,))]
-            pairs = zip(found, arrays, strict=True)
-            arrays = [np.broadcast_to(np.reshape(f, a.shape), a.shape).astype(a.dtype) for f, a in pairs]
+            pairs = zip((*totals, *arrays), (*parts, *parts), strict=True)
+            made = fold.combine_fn.fn(*(fold.to_tensor(data, part.dtype) for data, part in pairs))
+            found: list[Any] = [_handle(each).data for each in (made if isinstance(made, tuple) else (made,))]
+            arrays = [f.reshape(a.shape).astype(a.dtype) for f, a in zip(found, arrays, strict=True)]
         totals = [np.asarray(array) for array in arrays]
         yield totals
 

@@ -141,9 +141,7 @@ def _sm90_compiler(language: str, settings: EvaluationConfig) -> Language:
 _compilers: dict[str, Language] = {}
 
 
-_ALIGNMENT = RewriteLibrary(
-    (RowAlignment(),), read=TritonModule.parse, write=str, unreadable=(UnreadableTriton,)
-)
+_ALIGNMENT = RewriteLibrary((RowAlignment(),), read=TritonModule.parse, write=str, unreadable=(UnreadableTriton,))
 
 
 def _aligned(program: str) -> str:
