@@ -113,10 +113,9 @@ class OperationConverter:
             self.exact = False
             factor = cholesky(self._graph, self.value(node.args[0]), upper=node.kwargs.get("upper", False))
             return [factor, self._graph.broadcast(self._graph.number("0", "int64_t"), _shapes(node)[1], ())]
-        known = str(node.target) in RUNNING_EXTREMES
-        return (
-            running_extremes(self._graph, str(node.target), self.value(node.args[0]), node.args[1]) if known else None
-        )
+        if str(node.target) in RUNNING_EXTREMES:
+            return running_extremes(self._graph, str(node.target), self.value(node.args[0]), node.args[1])
+        return None
 
     def _kind(self, node: Any) -> Kind:
         dtype = node.meta["val"].dtype
@@ -256,8 +255,7 @@ class OperationConverter:
         return extreme(self._graph, self.value(node.args[0]), op, dim, _shapes(node)[0])
 
     def _solved(self, node: Any) -> Node:
-        self.exact = False
-        how = {"left": True, "unitriangular": False, **node.kwargs}
+        self.exact, how = False, {"left": True, "unitriangular": False, **node.kwargs}
         return solved(self._graph, self.value(node.args[0]), self.value(node.args[1]), _shapes(node)[0], **how)
 
     def _scan(self, node: Any) -> Node:

@@ -352,7 +352,7 @@ def _annotated(name: str, parameter: inspect.Parameter) -> Any:
 
 
 def _weights(module: torch.nn.Module, *, taken: set[str]) -> dict[str, tuple[str, torch.Tensor]]:
-    """Return parameters and buffers of floats or indices by the module's own names: the name as an argument, the value."""
+    """Return parameters and buffers of floats or indices, by their names there: the name as an argument, the value."""
     made: dict[str, tuple[str, torch.Tensor]] = {}
     for theirs, value in (*module.named_parameters(), *module.named_buffers()):
         if value.is_floating_point() or _may_be_indices(value):
