@@ -18,7 +18,17 @@ from evokernel.scaffold.index_arithmetic import (
     value_of,
     window_place,
 )
-from evokernel.scaffold.operation_graph import KEPT, PLACES, REDUCTIONS, SCANS, STORES, VIEWS, Node, in_order
+from evokernel.scaffold.operation_graph import (
+    KEPT,
+    PLACES,
+    REDUCTIONS,
+    SCANS,
+    STORES,
+    TRIANGULAR,
+    VIEWS,
+    Node,
+    in_order,
+)
 from evokernel.scaffold.recurrent_layers import step_lines
 from evokernel.scaffold.sizes import SymbolicSizes
 
@@ -102,6 +112,8 @@ class CppWriter:
             return self._scan(node, buffer)
         if node.op in STORES and node not in self._kept:
             return self._stores(node, buffer)
+        if node.op in TRIANGULAR and node not in self._kept:
+            return self._triangular(node, buffer)
         if node.op == "recurrence" and node not in self._kept:
             return self._recurrence(node, buffer)
         if node.op == "table" and node not in self._kept:
@@ -202,6 +214,37 @@ class CppWriter:
         lines += [f"{state(later, number, here)} = {end};" for number, end in enumerate(ends)]
         return [*copied, *self._around(variables, outer, lines)]
 
+    def _triangular(self, node: Node, buffer: str) -> list[str]:
+        """Return the loops over the elements of a factor or a solution, whose rows need those before them."""
+        extents = loop_extents(node.shape, self._sizes)
+        variables, inner = self._loops[: len(extents)], self._loops[len(extents)]
+        *batch, row, column = loop_index(node.shape, variables, self._sizes)
+        here = _digit(inner, node.shape[-2])
+        at, to = (value_of(each, self._sizes) or "0" for each in (row, column))
+
+        def made(*place: Digits) -> str:
+            return f"{buffer}[{subscript(node.shape, (*batch, *place), self._sizes)}]"
+
+        def factor(*place: Digits) -> str:
+            return wrapped(self._text(node.args[0], (*batch, *place)), 7)
+
+        total, kind = self._totals["matmul"], "double" if self._wide_sums else "float"
+        if node.op == "cholesky":
+            end, product = f"({to} <= {at} ? {to} : 0)", f"{made(row, here)} * {made(column, here)}"
+            diagonal = f"{at} == {to} ? std::sqrt({total}) : {total} / {made(column, column)}"
+            found = f"{to} > {at} ? 0.0f : {diagonal}"
+        else:
+            end, product = at, f"{factor(row, here)} * {made(here, column)}"
+            found = total if node.attrs[0] else f"{total} / {factor(row, row)}"
+        lines = [
+            f"{kind} {total} = {self._text(node.args[-1], (*batch, row, column)).text};",
+            f"for (int64_t {inner} = 0; {inner} < {end}; ++{inner}) {{",
+            f"    {total} -= {product};",
+            "}",
+            f"{made(row, column)} = {found};",
+        ]
+        return self._around(variables, extents, lines)
+
     def _copied(self, node: Node, buffer: str) -> list[str]:
         """Return the loops that write each element."""
         extents = loop_extents(node.shape, self._sizes)
@@ -280,7 +323,7 @@ def kept_values(outputs: Iterable[Node]) -> list[Node]:
         for arg in node.args:
             uses[arg] += uses[node] if node.op in VIEWS else 1
             wider = prod(node.shape) > prod(arg.shape) and node.op not in STORES
-            if node.op in ("matmul", "recurrence") or wider or (node.op in VIEWS and node in again):
+            if node.op in TRIANGULAR | {"matmul", "recurrence"} or wider or (node.op in VIEWS and node in again):
                 again.add(arg)
     return [
         node

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from evokernel.scaffold.narrow_numbers import FORMATS
 from evokernel.scaffold.operation_graph import INTEGERS, NARROW, Node
 
 ATOM = 9
@@ -45,6 +46,8 @@ def wrapped(value: ExpressionText, least: int) -> str:
 
 def combine(node: Node, args: list[ExpressionText]) -> ExpressionText:
     """Return a pointwise operation on the texts of its arguments."""
+    if node.op.endswith(tuple(FORMATS)):
+        return ExpressionText(f"{node.op}({args[0].text})", ATOM)
     if node.kind in NARROW and node.op not in ("cast", "where"):
         return ExpressionText(f"static_cast<{node.kind}>({_combined(node, args).text})", ATOM)
     return _combined(node, args)

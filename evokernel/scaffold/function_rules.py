@@ -159,7 +159,9 @@ FUNCTION_RULES: dict[Any, Callable[..., Any]] = {
 def functions_replaced() -> Iterator[None]:
     """Let torch itself have the rules, for a compiler that asks functions only by name."""
     with ExitStack() as stack:
-        for owner, rules in ((torch, {**_OF_TORCH, "tensor": _tensor}), (functional, _OF_NETWORKS)):
+        methods = {name: rule for name, rule in _OF_TORCH.items() if hasattr(torch.Tensor, name)}
+        owners = ((torch, {**_OF_TORCH, "tensor": _tensor}), (torch.Tensor, methods), (functional, _OF_NETWORKS))
+        for owner, rules in owners:
             for name, rule in rules.items():
                 stack.enter_context(mock.patch.object(owner, name, rule))
         yield

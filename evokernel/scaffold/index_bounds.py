@@ -92,7 +92,8 @@ def find_bounds(subject: UserOperation, layout: Layout) -> dict[str, str | int]:
 def find_offsets(subject: UserOperation, layout: Layout) -> dict[str, str | int]:
     """Return the extent that an input's values lead to, by name, where the example has rising ones from 0 up to one.
 
-    Such are the offsets of a CSR matrix, or of sequences of several lengths in one tensor: random numbers are none.
+    Such are the offsets of a CSR matrix, or of sequences of several lengths in one tensor: random numbers are none, and
+    neither are positions that count up one by one, unless some extent is one less than theirs at all sizes.
     """
     found: dict[str, str | int] = {}
     for name, tensor in subject.inputs.items():
@@ -101,9 +102,16 @@ def find_offsets(subject: UserOperation, layout: Layout) -> dict[str, str | int]
             continue
         others = [extent for other, shape in layout.inputs.items() if other != name for extent in shape]
         ends = [extent for extent in others if evaluate(extent, layout.example) == tensor[-1]]
-        if ends:
+        if ends and ((tensor.diff() != 1).any() or _has_one_less(layout, layout.inputs[name][0])):
             found[name] = ends[0]
     return found
+
+
+def _has_one_less(layout: Layout, extent: str | int) -> bool:
+    """Say whether some extent is that of segments between as many offsets."""
+    dims = layout.sizes.first
+    wanted = evaluate(extent, dims) - 1
+    return any(evaluate(each, dims) == wanted for shape in (*layout.inputs.values(), *layout.outputs) for each in shape)
 
 
 def _indexed(subject: UserOperation, layout: Layout, name: str, dims: Mapping[str, int]) -> str | int | None:

@@ -35,6 +35,24 @@ def in_steps(graph: OperationGraph, sizes: SymbolicSizes, source: Node, dim: int
     return looked_up(graph, sizes, source, [*[None] * (dim % len(source.shape)), places])
 
 
+def joined(graph: OperationGraph, sizes: SymbolicSizes, parts: Sequence[Node], dim: int, shape: Shape) -> Node:
+    """Return tensors behind each other along a dimension: each element looks up the one that it comes from."""
+    dim = dim % len(shape)
+    places = graph.node("iota", (), attrs=(0, 1), shape=(shape[dim],), kind="int64_t")
+    place, extents = graph.broadcast(places, shape, (dim,)), [part.shape[dim] for part in parts]
+
+    def moved(part: Node, by: int) -> Node:
+        return graph.node("slice", (part,), attrs=(dim, -by), shape=shape, kind=part.kind)
+
+    made = moved(parts[0], 0)
+    for number, part in enumerate(parts[1:], 1):
+        before = sizes.added(extents[:number])
+        begin = graph.number(sizes.text(before), "int64_t")
+        behind = graph.pointwise("ge", place, begin, kind="bool")
+        made = graph.pointwise("where", behind, moved(part, before), made, kind=part.kind)
+    return made
+
+
 def stored(
     graph: OperationGraph, sizes: SymbolicSizes, base: Node, indices: Sequence[Node | None], values: Node, *, add: bool
 ) -> Node:

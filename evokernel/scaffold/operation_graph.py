@@ -16,7 +16,9 @@ PLACES = frozenset({"argmax", "argmin", "cumargmax", "cumargmin"})
 """Operations whose result is the place of an element."""
 SCANS = frozenset({"cumsum", "cumprod", "cummax", "cummin", "cumargmax", "cumargmin", "logcumsumexp"})
 STORES = frozenset({"index_put", "index_sum", "index_prod", "index_amax", "index_amin"})
-KEPT = REDUCTIONS | SCANS | STORES | {"table", "recurrence"}
+TRIANGULAR = frozenset({"cholesky", "solve"})
+"""Operations whose rows follow from the rows before: a lower factor, and a system with a lower triangular matrix."""
+KEPT = REDUCTIONS | SCANS | STORES | TRIANGULAR | {"table", "recurrence"}
 """Values that need loops or statements of their own."""
 LEAVES = frozenset({"input", "number", "iota", "inside"})
 TRANSCENDENTAL = frozenset({
@@ -32,7 +34,8 @@ class Node:
     `attrs` by operation: input (name,), number (C++ text,), iota (start, step), broadcast (dims of the argument in
     the result), transpose (permutation), squeeze (dims,), collapse (first, last), split (dim,), slice (dim, start,
     below 0 where the result begins earlier), reverse (dims,), window (dim, stride, dilation, padding, transposed),
-    inside (the last four, extent), reductions (dims,), scans (dim,), recurrence (kind of layer,), index and
+    inside (the last four, extent), reductions (dims,), scans (dim,), recurrence (kind of layer,), solve (1 where the
+    diagonal counts as ones,), index and
     stores (for each dimension of the first argument that of the result, or of the values, that indexes it, -1 for the
     next index; place of the dimensions of indices there).
     """
@@ -41,6 +44,8 @@ class Node:
     """Name of the operation that makes it."""
     args: tuple["Node", ...]
     """Operands; those of `matmul` have shapes [..., M, K] and [..., K, N], those of `table` are its elements.
+
+    `solve` has the matrix [..., N, N] and the right side [..., N, K], of which the first names no other batch.
 
     Those of `recurrence` are gates [T, B, G, H], weight [G, H, H], bias [G, H] and states at the start [S, B, H].
     Stores have what is there before, the values and the indices; `index` has no values.

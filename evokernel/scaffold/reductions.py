@@ -36,6 +36,15 @@ def running(graph: OperationGraph, op: str, source: Node, dim: int, *, kind: Kin
     return graph.node(op, (source,), attrs=(dim % len(source.shape),), shape=source.shape, kind=kind)
 
 
+def running_extremes(graph: OperationGraph, name: str, source: Node, dim: int) -> list[Node]:
+    """Return the largest or smallest elements so far along one dimension, and their places."""
+    values, places = RUNNING_EXTREMES[name]
+    return [
+        running(graph, values, source, dim, kind=source.kind),
+        running(graph, places, source, dim, kind="int64_t"),
+    ]
+
+
 def variance(
     graph: OperationGraph, sizes: SymbolicSizes, source: Node, dims: tuple[int, ...], correction: float
 ) -> Node:

@@ -8,11 +8,14 @@ from typing import Any
 import torch
 
 from evokernel.scaffold.constant_tensors import constant_tensor
-from evokernel.scaffold.index_operations import counted, gathered, in_steps, looked_up, scattered, stored
+from evokernel.scaffold.index_operations import counted, gathered, in_steps, joined, looked_up, scattered, stored
+from evokernel.scaffold.narrow_numbers import FORMATS, converted
 from evokernel.scaffold.operation_graph import INTEGERS, TRANSCENDENTAL, Kind, Node, OperationGraph, merged_dims
 from evokernel.scaffold.recurrent_layers import recurrence_node
-from evokernel.scaffold.reductions import RUNNING_EXTREMES, extreme, running, variance
+from evokernel.scaffold.reductions import RUNNING_EXTREMES, extreme, running, running_extremes, variance
 from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
+from evokernel.scaffold.trial import dtype_name
+from evokernel.scaffold.triangular import cholesky, solved
 from evokernel.scaffold.window_operations import average_pooling, convolution, max_pooling
 
 _KINDS: dict[Any, Kind] = {
@@ -23,6 +26,8 @@ _KINDS: dict[Any, Kind] = {
     torch.int8: "int8_t",
     torch.uint8: "uint8_t",
     torch.bool: "bool",
+    torch.float8_e4m3fn: "uint8_t",  # torch only moves and converts them
+    torch.float8_e5m2: "uint8_t",
 }
 _ARITHMETIC = frozenset({"add", "sub", "mul", "div", "neg"})
 _FUNCTIONS = TRANSCENDENTAL | {
@@ -104,7 +109,13 @@ class OperationConverter:
             return self._max_pool(node)
         if str(node.target) in ("aten.max.dim", "aten.min.dim"):
             return [self._extreme(node, f"{kind}{name}") for kind in ("a", "arg")]
-        return self._running_extremes(node) if str(node.target) in RUNNING_EXTREMES else None
+        if name == "linalg_cholesky_ex":
+            self.exact = False
+            factor = cholesky(self._graph, self.value(node.args[0]), upper=node.kwargs.get("upper", False))
+            return [factor, self._graph.broadcast(self._graph.number("0", "int64_t"), _shapes(node)[1], ())]
+        if str(node.target) in RUNNING_EXTREMES:
+            return running_extremes(self._graph, str(node.target), self.value(node.args[0]), node.args[1])
+        return None
 
     def _kind(self, node: Any) -> Kind:
         dtype = node.meta["val"].dtype
@@ -129,6 +140,8 @@ class OperationConverter:
         kind = self._kind(node)
         beside = node.args[1:] if name == "where" else node.args
         args = [self._operand(item, beside) for item in node.args]
+        if name != "where" and FORMATS.keys() & {dtype_name(each.meta["val"]) for each in node.all_input_nodes}:
+            raise NotGeneral(f"{name} of numbers of eight bits has no naive loop yet")
         if name == "div" and kind in INTEGERS and args[1].op != "number":  # which may be 0, and end the process
             raise NotGeneral("the division of integers by integers of a tensor has no naive loop yet")
         self.exact = self.exact and name in _INTEGER_SAFE
@@ -193,28 +206,17 @@ class OperationConverter:
         return self._graph.node("squeeze", (part,), attrs=((dim,),), shape=shape, kind=source.kind)
 
     def _joined(self, node: Any) -> Node:
-        """Return tensors behind each other along a dimension: each element looks up the one that it comes from."""
-        parts, shape = [self.value(item) for item in node.args[0]], tuple(node.meta["val"].shape)
-        dim = node.args[1] % len(shape)
-        places = self._graph.node("iota", (), attrs=(0, 1), shape=(shape[dim],), kind="int64_t")
-        place, extents = self._graph.broadcast(places, shape, (dim,)), [part.shape[dim] for part in parts]
-
-        def moved(part: Node, by: int) -> Node:
-            return self._graph.node("slice", (part,), attrs=(dim, -by), shape=shape, kind=part.kind)
-
-        made = moved(parts[0], 0)
-        for number, part in enumerate(parts[1:], 1):
-            before = self._sizes.added(extents[:number])
-            begin = self._graph.number(self._sizes.text(before), "int64_t")
-            behind = self._graph.pointwise("ge", place, begin, kind="bool")
-            made = self._graph.pointwise("where", behind, moved(part, before), made, kind=part.kind)
-        return made
+        return joined(self._graph, self._sizes, list(map(self.value, node.args[0])), node.args[1], _shapes(node)[0])
 
     def _unchanged(self, node: Any) -> Node:
         return self.value(node.args[0])
 
     def _cast(self, node: Any) -> Node:
         source, kind = self.value(node.args[0]), self._kind(node)
+        given, made = (dtype_name(each.meta["val"]) for each in (node.args[0], node))
+        if FORMATS.keys() & {given, made}:
+            self.exact = False
+            return converted(self._graph, source, given, made, kind)
         if source.op == "number" and kind == "float" and str(source.attrs[0]).isdecimal():
             return self._graph.number(f"{source.attrs[0]}.0f")
         return self._graph.node("cast", (source,), shape=source.shape, kind=kind)
@@ -223,6 +225,8 @@ class OperationConverter:
         """Return equal elements: zeros for an empty tensor, which is used for its shape only, or filled."""
         name = str(node.target)
         item = 0 if "empty" in name else node.args[0 if "scalar_tensor" in name else 1]
+        if item and dtype_name(node.meta["val"]) in FORMATS:
+            raise NotGeneral("constants of eight bits have no naive loop yet")
         return self._graph.broadcast(self._constant(item, self._kind(node)), _shapes(node)[0], ())
 
     def _constant(self, item: Any, kind: Kind) -> Node:
@@ -250,6 +254,10 @@ class OperationConverter:
         dim = node.args[1] if len(node.args) > 1 else None
         return extreme(self._graph, self.value(node.args[0]), op, dim, _shapes(node)[0])
 
+    def _solved(self, node: Any) -> Node:
+        self.exact, how = False, {"left": True, "unitriangular": False, **node.kwargs}
+        return solved(self._graph, self.value(node.args[0]), self.value(node.args[1]), _shapes(node)[0], **how)
+
     def _scan(self, node: Any) -> Node:
         """Return running totals along one dimension."""
         name, (source, dim) = str(node.target).split(".")[1], node.args
@@ -257,15 +265,6 @@ class OperationConverter:
         kind, made = self._kind(node), self.value(source)
         made = self._graph.node("cast", (made,), shape=made.shape, kind=kind)
         return running(self._graph, name, made, dim, kind=kind)
-
-    def _running_extremes(self, node: Any) -> list[Node]:
-        """Return the largest or smallest elements so far along one dimension, and their places."""
-        source, dim = self.value(node.args[0]), node.args[1]
-        values, places = RUNNING_EXTREMES[str(node.target)]
-        return [
-            running(self._graph, values, source, dim, kind=source.kind),
-            running(self._graph, places, source, dim, kind="int64_t"),
-        ]
 
     def _var(self, node: Any) -> Node:
         self.exact = False
@@ -390,6 +389,7 @@ _RULES: dict[str, Callable[[OperationConverter, Any], Node]] = {
     "aten.mm": OperationConverter._matmul,
     "aten._int_mm": OperationConverter._matmul,
     "aten.bmm": OperationConverter._matmul,
+    "aten.linalg_solve_triangular": OperationConverter._solved,
     "aten.convolution": OperationConverter._convolution,
     "evokernel.recurrence": OperationConverter._recurrence,
     "aten.avg_pool2d": OperationConverter._average_pool,

@@ -125,6 +125,8 @@ def flop_terms(first: Any) -> Iterator[tuple[int, tuple[int, ...]]]:
             yield 2, (*out[0], *inputs[1][1:])
         elif name == _RECURRENT:
             yield 2, (*inputs[0], inputs[1][-1])
+        elif name in _TRIANGULAR:
+            yield 1, (*out[0], inputs[0][-1])
         elif _is_float(node) or name.startswith("aten.arg"):
             yield 1, max([*out, *inputs], key=prod)
 
@@ -134,7 +136,7 @@ def reduction_terms(first: Any) -> Iterator[tuple[int, ...]]:
     for node in first:
         inputs = [shape for item in node.all_input_nodes for shape in _shapes(item)]
         name = str(node.target)
-        if name in _PRODUCTS:
+        if name in _PRODUCTS or name in _TRIANGULAR:
             yield inputs[0][-1:]
         elif name == "aten.convolution.default":
             yield inputs[1][1:]
@@ -168,6 +170,7 @@ def _is_float(node: Any) -> bool:
 
 _RECURRENT = "evokernel.recurrence.default"
 _PRODUCTS = ("aten.mm.default", "aten.bmm.default", "aten._int_mm.default")
+_TRIANGULAR = ("aten.linalg_cholesky_ex.default", "aten.linalg_solve_triangular.default")
 _FREE = frozenset(
     f"prims.{name}.default"
     for name in [
@@ -191,6 +194,7 @@ def _graph(call: Call, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[st
     table |= LOOP_RULES | {_aten.copy.default: _copied}
     table[_aten._safe_softmax.default] = lambda x, dim, dtype=None: torch.softmax(x, dim)
     table[_aten.as_strided.default] = _another_shape
+    table[_aten.squeeze_.dim] = lambda x, dim: x.squeeze(dim)  # of a product by a vector
 
     def positional(*tensors: Any) -> Any:
         with complex_as_pairs():
@@ -203,6 +207,8 @@ def _graph(call: Call, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[st
     except Exception as error:
         raise NotGeneral(f"the reference cannot be traced ({type(error).__name__}: {error})") from error
     _settle_copies(module.graph)
+    for node in module.graph.find_nodes(op="call_function", target=_aten._linalg_check_errors.default):
+        module.graph.erase_node(node)
     for node in reversed(module.graph.nodes):  # batch norm notes its running statistics, which no result holds
         if node.target is _aten.copy_.default and not node.users and not _is_of_inputs(node.args[0]):
             module.graph.erase_node(node)

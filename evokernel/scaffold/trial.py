@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from evokernel.errors import TaskError
@@ -30,6 +31,8 @@ from evokernel.task import DTYPES
 _LOGGERS = ("torch._subclasses.fake_tensor", "torch.fx.experimental.proxy_tensor")
 
 _WRITES_AT_INDICES = (torch.ops.aten.index_put, torch.ops.aten.index_put_)
+_TAKES_ANY_DEVICE = (torch.ops.aten.convolution, torch.ops.aten.embedding)
+"""Operations whose devices torch does not compare without data."""
 
 
 class _RandomOperation(Exception):
@@ -43,6 +46,10 @@ class _NoRandomness(TorchDispatchMode):  # type: ignore[misc]
         if func.overloadpacket in _WRITES_AT_INDICES:  # without data, torch does not compare these shapes
             target, indices, values, *_ = args
             values.expand(target[tuple(slice(None) if each is None else each for each in indices)].shape)
+        if func.overloadpacket in _TAKES_ANY_DEVICE:
+            devices = {each.device.type for each in args if isinstance(each, torch.Tensor)}
+            if len(devices) > 1:
+                raise RuntimeError(f"two devices: {', '.join(sorted(devices))}")
         return func(*args, **(kwargs or {}))
 
 
@@ -97,7 +104,8 @@ def state_apart(subject: UserOperation) -> UserOperation:
         if module.training and getattr(module, "track_running_stats", False)
         for buffer in ("running_mean", "running_var")
     }
-    return subject.keeping(changed | {ours for theirs, ours in subject.parameters.items() if theirs in running})
+    apart = changed | {ours for theirs, ours in subject.parameters.items() if theirs in running} | _unread(subject)
+    return subject.keeping(apart) if apart else subject
 
 
 def changes_apart(subject: UserOperation) -> UserOperation:
@@ -248,6 +256,31 @@ class _Counter(TorchDispatchMode):  # type: ignore[misc]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.calls += 1
         return func(*args, **(kwargs or {}))
+
+
+class _Reads(TorchDispatchMode):  # type: ignore[misc]
+    """Notes the memory of tensors that operations are given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = set[int]()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = (each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor))
+        self.found.update(each.untyped_storage()._cdata for each in given)
+        return func(*args, **(kwargs or {}))
+
+
+def _unread(subject: UserOperation) -> set[str]:
+    """Return the buffers of integers, named as in `inputs`, that a call does not look at; it runs."""
+    names = {name for name in subject.parameters.values() if not subject.inputs[name].is_floating_point()}
+    if not names:
+        return names
+    with without_data():
+        inputs = subject.empty({name: tuple(tensor.shape) for name, tensor in subject.inputs.items()})
+        with _Reads() as reads:
+            subject.call(inputs)
+    return {name for name in names if inputs[name].untyped_storage()._cdata not in reads.found}
 
 
 class _Edges(TorchDispatchMode):  # type: ignore[misc]

@@ -1,11 +1,15 @@
-"""Loading of a user's file, with a check that it is the file that a task was made from."""
+"""Loading of a user's file, with a check that it is the file that a task was made from, and of what is used of it."""
 
 import hashlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+
+import torch
 
 from evokernel.errors import TaskError
 
@@ -93,3 +97,32 @@ def _line(error: BaseException, path: Path) -> str:
             line = f":{trace.tb_lineno}"
         trace = trace.tb_next
     return line
+
+
+def refuse_held_module(name: str, target: Any) -> None:
+    """Raise `TaskError` for a function that computes with weights which it is not given."""
+    if held := _held_module(target):
+        raise TaskError(
+            f"{name} computes with the weights of {held}, a module that it is not given, and a kernel gets its "
+            f"arguments alone. Give init a module that holds {held} and does this in forward, or take the weights as "
+            f"arguments of {name}"
+        )
+
+
+def _held_module(target: Any) -> str:
+    """Return the name of a module with floating-point numbers that a function, or one that it calls, finds outside."""
+    waiting: list[Any] = [target]
+    seen = set[int]()
+    while waiting:
+        function = waiting.pop()
+        if not inspect.isfunction(function) or id(function) in seen:
+            continue
+        seen.add(id(function))
+        found = inspect.getclosurevars(function)
+        for name, value in (*found.globals.items(), *found.nonlocals.items()):
+            if isinstance(value, torch.nn.Module):
+                if any(each.is_floating_point() for each in (*value.parameters(), *value.buffers())):
+                    return name
+            elif getattr(value, "__module__", None) == function.__module__:
+                waiting.append(value)
+    return ""

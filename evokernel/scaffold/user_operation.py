@@ -17,7 +17,7 @@ from evokernel.errors import TaskError
 from evokernel.evaluate.numerics.arrays import torch_dtype
 from evokernel.scaffold.example_text import inputs_line, parse_inputs, parse_tensor
 from evokernel.scaffold.nested_values import NestedArgument, can_be_spelt, results_of, taken_apart
-from evokernel.scaffold.user_file import load_source
+from evokernel.scaffold.user_file import load_source, refuse_held_module
 from evokernel.task import DTYPES
 
 _HELPERS = ("get_inputs", "get_init_inputs", "main")
@@ -51,7 +51,7 @@ class UserOperation:
     parameters: Mapping[str, str]
     """Names in `inputs`, by the module's own names."""
     kept: tuple[str, ...]
-    """Buffers that are no inputs, by the module's own names: integers, and those that a call changes."""
+    """Buffers that are no inputs, by the module's own names: what a call changes, and integers that are no indices."""
     construct: str
     """Python text over `source` that makes the module; empty for a function."""
     zeros: tuple[str, ...] = ()
@@ -162,6 +162,7 @@ def find_subject(
     chosen = _choose(source, path, name)
     target, construct = _module(source, chosen) if _is_module(chosen[1]) else (chosen[1], "")
     forward = target.forward if construct else target
+    refuse_held_module(chosen[0], target)
     values = _example(source, forward, chosen[0], text=inputs, given_inputs=example_inputs)
     kinds = inspect.signature(forward).parameters
     left = [key for key, value in values.items() if value is kinds[key].default and not can_be_spelt(value, source)]
@@ -203,7 +204,7 @@ def find_subject(
         constants=constants,
         nested=nested,
         parameters={theirs: ours for theirs, (ours, _) in weights.items()},
-        kept=tuple(key for key, each in target.named_buffers() if not each.is_floating_point()) if construct else (),
+        kept=tuple(key for key, _ in target.named_buffers() if key not in weights) if construct else (),
         construct=construct,
         single=single,
     )
@@ -351,16 +352,20 @@ def _annotated(name: str, parameter: inspect.Parameter) -> Any:
 
 
 def _weights(module: torch.nn.Module, *, taken: set[str]) -> dict[str, tuple[str, torch.Tensor]]:
-    """Return, by the module's own names, the name as an argument and the value of every float parameter and buffer."""
+    """Return parameters and buffers of floats or indices, by their names there: the name as an argument, the value."""
     made: dict[str, tuple[str, torch.Tensor]] = {}
     for theirs, value in (*module.named_parameters(), *module.named_buffers()):
-        if value.is_floating_point():
+        if value.is_floating_point() or _may_be_indices(value):
             ours = argument_name(theirs.replace(".", "_") if theirs[0].isalpha() else f"p{theirs.replace('.', '_')}")
             while ours in taken:
                 ours += "_"
             taken.add(ours)
             made[theirs] = (ours, value.detach())
     return made
+
+
+def _may_be_indices(value: torch.Tensor) -> bool:
+    return value.dtype in (torch.int32, torch.int64) and value.numel() > 1 and int(value.min()) >= 0
 
 
 def argument_name(name: str) -> str:

@@ -85,6 +85,9 @@ def put(cache, x, place=40):
     y[:, place] = x
     return y
 
+def placed(at, x, y):
+    return x[at], y * 2
+
 @torch.jit.script
 def scripted(x, y):
     return torch.relu(x) * y
@@ -103,6 +106,8 @@ def test_offsets_of_an_example(tmp_path: Path) -> None:
     assert find_offsets(positions, layout) == {"crow": total}
     positions = find_subject(path, name="rows", example_inputs=(torch.arange(8), *given[1:]))
     assert not find_offsets(positions, layout)
+    positions = find_subject(path, name="placed", example_inputs=(torch.arange(9), torch.randn(9), torch.randn(8)))
+    assert not find_offsets(positions, derive_layout(positions))
 
 
 def test_a_place_that_is_fixed_bounds_one_size_alone(tmp_path: Path) -> None:

@@ -299,6 +299,10 @@ REFUSED = {
     "aten.mode": "def reference(x, **_):\n    return torch.mode(x, 1)[0][:, None] + x",
     "random numbers": "def reference(x, **_):\n    return F.dropout(x, 0.5, training=True)",
     "is wrong": "def reference(x, **_):\n    return x * (2 if x.shape[0] > 250 else 3)",
+    "outside of its program": (
+        "def reference(x, **_):\n    first = torch.zeros(x.shape[1], device=x.device)\n    first[0] = 1\n"
+        "    return torch.fft.ifft(torch.fft.fft(x.float()) * first).abs() + x"
+    ),
     UNROLLED: "def reference(x, **_):\n    return sum(x[:, i : i + 1] for i in range(x.shape[1])) + x",
 }
 
@@ -336,6 +340,15 @@ def test_traced_sizes_are_distinct_and_checked_ones_within_their_ranges(name: st
         for dimension in probe:
             low, high = workloads_of(task).range_of(dimension, workload.sizes)
             assert low <= workload.dims[dimension] <= high
+
+
+def test_checked_sizes_are_the_largest_quick_ones() -> None:
+    task = load_task("gemm").on("cuda")
+    _, odd, even = check_workloads(task)
+    _, *small = check_workloads(task, quick=lambda each: task.flops_at(each) < 20_000)
+    assert all(task.flops_at(each) > 20_000 for each in (odd, even))
+    assert [each.name for each in small] == ["odd", "even"]
+    assert all(1_000 < task.flops_at(each) < 20_000 for each in small)
 
 
 def test_a_product_keeps_its_16_bit_operands() -> None:

@@ -164,6 +164,8 @@ def test_operation_that_fails_on_a_gpu_is_for_the_processor_and_is_told_what_to_
     assert list(project.task.workloads) == ["cpu"]
     assert "of operations.py (return scores + torch.arange(scores.shape[-1]))" in project.remarks[0]
     assert "device=scores.device" in project.remarks[0]
+    with pytest.raises(TaskError, match="smoothed would fail on a GPU"):
+        init("smoothed", "rows: 16x24", "cuda")
     with pytest.raises(TaskError, match="shifted would fail on a GPU"):
         init("shifted", "scores: 16x24", "cuda")
 
@@ -234,7 +236,7 @@ def test_results_may_be_rounded_to_eight_bits(init: Init) -> None:
     project = init("rounded", "x: 16x48")
     assert [tensor.dtype for tensor in project.task.signature.outputs] == ["float8_e4m3fn", "float32"]
     assert "uint8_t* out0" in project.seeds[0].entry
-    assert not project.unfit
+    assert "= to_float8_e4m3fn(" in kernel(project)
 
 
 @pytest.mark.parametrize(

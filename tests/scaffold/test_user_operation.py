@@ -308,3 +308,44 @@ def test_a_module_that_remembers_a_call_is_refused(tmp_path: Path) -> None:
     path.write_text("\n".join(["from torch import nn", *lines]), encoding="utf-8")
     with pytest.raises(TaskError, match=r"for the next \(last\).*as an argument of forward"):
         state_apart(find_subject(path, inputs="x: 8x6"))
+
+
+def test_a_function_that_computes_with_a_module_outside_is_told_to_take_its_weights(tmp_path: Path) -> None:
+    path = tmp_path / "held.py"
+    lines = [
+        "from torch import nn",
+        "net, act = nn.Linear(6, 6), nn.ReLU()",
+        "def inner(x):",
+        "    return act(net(x))",
+        "def head(x):",
+        "    return inner(x)",
+        "def plain(x):",
+        "    return act(x)",
+    ]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(TaskError, match=r"head computes with the weights of net, .* take the weights as arguments of"):
+        find_subject(path, name="head", inputs="x: 8x6")
+    assert find_subject(path, name="plain", inputs="x: 8x6").inputs
+
+
+def test_buffers_of_indices_that_a_call_reads_are_inputs(tmp_path: Path) -> None:
+    path = tmp_path / "bias.py"
+    lines = [
+        "import torch",
+        "from torch import nn",
+        "class Bias(nn.Module):",
+        "    def __init__(self):",
+        "        super().__init__()",
+        "        self.table = nn.Parameter(torch.randn(9, 4))",
+        "        self.register_buffer('index', torch.arange(25).reshape(5, 5) % 9)",
+        "        self.register_buffer('unread', torch.arange(25))",
+        "        self.register_buffer('signed', torch.arange(-2, 3))",
+        "    def forward(self, x):",
+        "        return x + self.table[self.index].permute(2, 0, 1) * self.signed.abs()",
+    ]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    subject = state_apart(find_subject(path, inputs="x: 3x4x5x5"))
+    assert list(subject.inputs) == ["x", "table", "index"]
+    assert sorted(subject.kept) == ["signed", "unread"]
+    layout = derive_layout(subject)
+    assert find_bounds(subject, layout) == {"index": layout.inputs["table"][0]}

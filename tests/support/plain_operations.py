@@ -304,5 +304,19 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
         ),
         {"x": ("M", "N"), "y": ("M", "K")},
     ),
+    "triangular": (
+        lambda x, y, z: (
+            torch.linalg.cholesky(x @ x.mT + torch.eye(x.shape[1])),
+            torch.linalg.cholesky((x @ x.mT + torch.eye(x.shape[1])).sin() + 9 * torch.eye(x.shape[1]), upper=True),
+            torch.linalg.solve_triangular(x @ x.mT + 3 * torch.eye(x.shape[1]), y, upper=False),
+            torch.linalg.solve_triangular(x @ x.mT / 9 + 3, y, upper=True, unitriangular=True),
+            torch.linalg.solve_triangular(y @ y.mT + 3 * torch.eye(x.shape[1]), z, upper=True, left=False),
+        ),
+        {"x": ("B", "M", "N"), "y": ("B", "M", "K"), "z": ("D", "M")},
+    ),
+    "vectors": (
+        lambda x, y, z: (y @ x @ z + (x @ z).sum(), torch.mv(x, z).sin()),
+        {"x": ("M", "N"), "y": ("M",), "z": ("N",)},
+    ),
     "chain": (lambda x: reduce(lambda made, _: made * torch.tanh(made + made.mean()), range(12), x), MN),
 }

@@ -157,7 +157,7 @@ def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distr
     # the native answer is measured by what its own decisions give
     due = high if same_decisions(decisions, others) else decided_answer(task, workload, inputs, others)
     shifts = _shifts(task, workload, inputs, high=high, decisions=decisions)
-    reduction = evaluate(task.precision.reduction, workload.sizes)
+    reduction = max(evaluate(task.precision.reduction, workload.sizes), 1)  # a sum over `N - 8` may be empty
     growth = _growth(reduction, distribution)
     demanded = task.precision.exact_on_integers and distribution == "integers01"
     decided = EdgeDecisions(task, workload, inputs, unit=_edge_unit(task, growth=growth))

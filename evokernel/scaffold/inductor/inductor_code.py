@@ -123,6 +123,11 @@ class _Capture:
 
     def inputs(self, known: Sequence[Dims]) -> dict[str, GraphInput]:
         """Return the inputs by name. A number that the compiler took for a constant must be one."""
+        if len(self.names) != len(self.order):
+            raise Unusable(
+                "Inductor keeps numbers that the reference makes outside of its program, as those of `x[0] = 1`; "
+                "torch.where(places == 0, 1, x) stays inside"
+            )
         named = dict(zip(self.names, self.order, strict=True))
         found = {name: each for name, each in named.items() if isinstance(each, GraphInput)}
         for name, source in named.items():  # of statistics that a call updates, nothing may be read

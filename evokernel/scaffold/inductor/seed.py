@@ -20,8 +20,9 @@ from evokernel.records.build import BuildFailure, Built
 from evokernel.scaffold.gpu_trial import NO_GPU, NotJudged, judged_here
 from evokernel.task import Task
 from evokernel.tasks import load_task, task_path
-from operators.rewrites.triton import TRITON_REWRITES
+from operators.rewrites.library import RewriteLibrary
 from operators.rewrites.triton.row_alignment import RowAlignment
+from operators.rewrites.triton.source import TritonModule, UnreadableTriton
 
 _START = """
 import gc, importlib, json, os, sys
@@ -141,10 +142,13 @@ def _sm90_compiler(language: str, settings: EvaluationConfig) -> Language:
 _compilers: dict[str, Language] = {}
 
 
+_ALIGNMENT = RewriteLibrary((RowAlignment(),), read=TritonModule.parse, write=str, unreadable=(UnreadableTriton,))
+
+
 def _aligned(program: str) -> str:
     """Return a program whose kernels know what their sizes are multiples of."""
-    while move := next((each for each in TRITON_REWRITES.moves(program) if each.rewrite == RowAlignment.name), None):
-        program = TRITON_REWRITES.apply(program, move)
+    while moves := _ALIGNMENT.moves(program):
+        program = _ALIGNMENT.apply(program, moves[0])
     return program
 
 

@@ -1,6 +1,6 @@
 """Sizes for a trace that holds for all sizes: distinct, so that no two dimensions are taken for one."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from evokernel.source.expressions import evaluate
@@ -13,7 +13,7 @@ _TRIES = 64
 _MOST_BYTES = 200_000
 _MOST_FLOPS = 5_000_000
 _ODD = (73, 67, 61, 53, 43, 37, 31, 29, 23, 19, 17, 13, 11, 7, 5, 3, 3, 3, 3)
-_EVEN = ((32, 16, 48, 16, 16, 16, 16, 16), (16,) * 8, (8, 16, 8, 8, 16, 8, 8, 8), (8,) * 8)
+_EVEN = ((32, 16, 48, 16, 16, 16, 16, 16), (16,) * 8, (8, 16, 8, 8, 16, 8, 8, 8), (8,) * 8, (4,) * 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +80,16 @@ def _distinct(task: Task, dims: Dims) -> bool:
     return len({evaluate(extent, sizes) for extent in extents}) == len(extents)
 
 
-def check_workloads(task: Task) -> Iterator[Workload]:
-    """Yield small workloads to compare results on: the least sizes, odd ones, and multiples of 16."""
+def check_workloads(task: Task, *, quick: Callable[[Workload], bool] = lambda _: True) -> Iterator[Workload]:
+    """Yield small workloads to compare results on: the least sizes, odd ones, and multiples of 16.
+
+    These are the largest that are `quick`.
+    """
     yield _near(task, "least", (0,) * len(workloads_of(task).probe))
     odd = [_near(task, "odd", _ODD[start:]) for start in range(len(_ODD) - len(workloads_of(task).probe))]
-    yield next((each for each in odd if _is_small(task, each)), odd[-1])
+    yield next((each for each in odd if _is_small(task, each) and quick(each)), odd[-1])
     even = [_near(task, "even", sizes) for sizes in _EVEN]
-    yield next((each for each in even if _is_small(task, each)), even[-1])
+    yield next((each for each in even if _is_small(task, each) and quick(each)), even[-1])
 
 
 def _near(task: Task, name: str, wanted: Sequence[int]) -> Workload:

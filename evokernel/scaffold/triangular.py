@@ -1,0 +1,46 @@
+"""Triangular factors and systems as one primitive each: the lower factor, and rows from the first to the last."""
+
+from evokernel.scaffold.operation_graph import Node, OperationGraph, Shape
+
+
+def cholesky(graph: OperationGraph, source: Node, *, upper: bool) -> Node:
+    """Return the factor of Cholesky of matrices [..., N, N], of which only that triangle is read."""
+    source = _turned(graph, source) if upper else source
+    made = graph.node("cholesky", (source,), shape=source.shape, kind="float")
+    return _turned(graph, made) if upper else made
+
+
+def solved(
+    graph: OperationGraph, matrix: Node, right: Node, shape: Shape, *, upper: bool, left: bool, unitriangular: bool
+) -> Node:
+    """Return x of `matrix @ x = right`, or of `x @ matrix = right` where the matrix does not stand on the left."""
+    if not left:
+        turned = _turned(graph, right)
+        whole = (*shape[:-2], shape[-1], shape[-2])
+        matrix, upper = _turned(graph, matrix), not upper
+        return _turned(graph, solved(graph, matrix, turned, whole, upper=upper, left=True, unitriangular=unitriangular))
+    matrix = _with_batch(graph, matrix, (*shape[:-2], *matrix.shape[-2:]))
+    right = _with_batch(graph, right, shape)
+    if upper:  # from the last row to the first
+        matrix, right = _reversed(graph, matrix, 2), _reversed(graph, right, 1)
+    made = graph.node("solve", (matrix, right), attrs=(int(unitriangular),), shape=shape, kind="float")
+    return _reversed(graph, made, 1) if upper else made
+
+
+def _turned(graph: OperationGraph, node: Node) -> Node:
+    """Return matrices with rows as columns."""
+    *batch, row, column = range(len(node.shape))
+    order = (*batch, column, row)
+    return graph.node(
+        "transpose", (node,), attrs=(order,), shape=tuple(node.shape[axis] for axis in order), kind=node.kind
+    )
+
+
+def _reversed(graph: OperationGraph, node: Node, count: int) -> Node:
+    """Return matrices with rows in the other order; if `count` is 2, with columns so, too."""
+    first = len(node.shape) - 2
+    return graph.node("reverse", (node,), attrs=((first, first + 1)[:count],), shape=node.shape, kind=node.kind)
+
+
+def _with_batch(graph: OperationGraph, node: Node, shape: Shape) -> Node:
+    return graph.broadcast(node, shape, tuple(range(len(shape) - len(node.shape), len(shape))))
