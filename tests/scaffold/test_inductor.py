@@ -180,6 +180,11 @@ LIBRARY = {
         "B C K",
         *_of("x w b", '"B", "K", 37; "C", "K", 4; "C",', '"B", "C", 19'),
     ),
+    "strided over any size": (
+        "def reference(x, w, **_):\n    return F.conv1d(x, w - w.mean(), stride=2, padding=1)",
+        "B C L",
+        *_of("x w", '"B", 4, "L"; "C", 4, 3', '"B", "C", "(L + 1) // 2"'),
+    ),
     "grouped": (
         "def reference(x, w, **_):\n    return F.conv2d(x, w, padding=1, groups=2) * 2",
         "B H C",

@@ -161,6 +161,10 @@ class _OnHost(ast.NodeTransformer):
             return node.args[1]
         if name.endswith("div_floor_integer"):
             return ast.BinOp(node.args[0], ast.FloorDiv(), node.args[1])
+        if name == "libdevice.floor":
+            return ast.Call(ast.parse("math.floor", mode="eval").body, node.args, [])
+        if isinstance(node.func, ast.Attribute) and re.match(r"math\.floor\(.*\)\.to$", name):
+            return node.func.value
         return node
 
 

@@ -1,10 +1,10 @@
 """Inductor's program as one standalone Triton file with `run`, whose outputs the caller gives."""
 
 import ast
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, count
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ _DROPPED = re.compile(
 )
 _KNOWN = frozenset({"torch", "triton", "math", "max", "min", "abs", "int", "float"})
 _TEMPLATE = "triton_tem_"
-_NUMBERS = {"__builtins__": {"max": max, "min": min}}
+_NUMBERS = {"__builtins__": {"max": max, "min": min, "math": math}}
 
 
 def write_program(code: InductorCode, signature: Signature, dims: Dims, *, folder: Path) -> str:
@@ -143,7 +143,7 @@ class _Host(ast.NodeTransformer):
     def _note_value(self, name: str, value: ast.expr) -> None:
         """Keep the number that an assignment has at the sizes of the trace, where it is one."""
         names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
-        if names <= self._values.keys() | {"max", "min"}:
+        if names <= self._values.keys() | _NUMBERS["__builtins__"].keys():
             text = compile(ast.Expression(value), "<size>", "eval")
             self._values[name] = eval(text, _NUMBERS, self._values)
 
@@ -153,9 +153,9 @@ class _Host(ast.NodeTransformer):
         tensor = next(each for each in self._signature.outputs if each.name == name)
         sizes, strides = (eval(ast.unparse(each), _NUMBERS, self._values) for each in made.args[:2])
         shape = tensor.shape_at({key: value for key, value in self._dims.items() if isinstance(value, int)})
-        if prod(sizes) != prod(shape):
+        if math.prod(sizes) != math.prod(shape):
             raise OutputAlias(name)
-        if (sizes, strides) == (shape, tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))):
+        if (sizes, strides) == (shape, tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))):
             return name
         size, stride, _ = (ast.unparse(self.visit(each)) for each in made.args)
         return f"{name}.as_strided({size}, {stride})"
