@@ -98,7 +98,7 @@ def test_strange_yaml_is_refused_in_a_few_lines(tmp_path: Path, text: str, said:
     file.write_text(text)
     with pytest.raises(ConfigError, match=re.escape(said)) as caught:
         load_config(file)
-    assert len(str(caught.value)) < 9000
+    assert len(str(caught.value).replace(str(file), "")) < 9000
 
 
 def test_a_store_in_place_of_a_config_is_told(path: Path) -> None:

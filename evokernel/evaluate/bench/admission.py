@@ -96,7 +96,21 @@ def admit(task: Task, device_class: str, *, rng: np.random.Generator, device: st
         known = ", ".join(sorted(task.workloads)) or "none"
         raise TaskError(f"task {task.name!r} has no workloads for device class {device_class!r}; it has: {known}")
     check_generators(task, min(task.workloads[device_class].search, key=task.bytes_at), rng)
-    task = with_patchwork(task, device_class, rng=rng, device=device)
+    try:
+        return _admitted(with_patchwork(task, device_class, rng=rng, device=device), device_class, rng, device=device)
+    except _UnfitPatchwork:  # a later one: the first ones were fit
+        return _admitted(task, device_class, rng, device=device)
+
+
+class _UnfitPatchwork(TaskError):
+    """The task is unfit on a distribution that its author did not name."""
+
+
+def _unfit(case: AdmissionVariant) -> type[TaskError]:
+    return TaskError if case.expected.distribution in case.task.declared else _UnfitPatchwork
+
+
+def _admitted(task: Task, device_class: str, rng: np.random.Generator, *, device: str) -> Admission:
     honest: dict[str, None] = {}
     rejected: dict[str, str] = {}
     survivors: dict[str, bool] = {}
@@ -152,7 +166,7 @@ def _check_honest(case: AdmissionVariant, rng: np.random.Generator) -> list[str]
     for name, answer in answers.items():
         finding = judge_output(case.expected, answer)
         if finding is not None:
-            raise TaskError(
+            raise _unfit(case)(
                 f"task {case.task.name!r}: an honest answer ({name}) would be rejected: {finding.feedback}, "
                 f"{dict(case.workload.dims)}. Raise Precision.reduction (now {case.task.precision.reduction!r}) to the "
                 f"length of the longest sum, raise Precision.slack (now {case.task.precision.slack:g}), unset "
@@ -212,7 +226,7 @@ def _check_repeatable(case: AdmissionVariant) -> None:
 def _check_conversions(case: AdmissionVariant) -> None:
     found = undefined_conversion(case.task, case.workload, case.inputs)
     if found:
-        raise TaskError(
+        raise _unfit(case)(
             f"task {case.task.name!r}: the reference converts {found} on {case.name}, and each machine makes another "
             "number of it. Clamp what is converted, and keep NaN out (no division by 0), or leave "
             f"{case.expected.distribution!r} out of Task.distributions"
