@@ -35,7 +35,7 @@ WORSE = 0.5
 """A failure counts as slower than every success by so much, as a natural logarithm."""
 UNLIKELY = 0.01
 """A point with a smaller chance to fit is not proposed."""
-AGAIN = 0.25
+AGAIN = 0.1
 """Chance of a parent whose other points are all measured that one is proposed whose machine code should be known."""
 
 
