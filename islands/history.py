@@ -91,9 +91,9 @@ class History:
     gains: Counter[str] = field(default_factory=Counter)
     """Those of them that beat all their parents, by kind."""
     idle: Counter[str] = field(default_factory=Counter)
-    """Changes that gave the machine code of a known kernel, by rationale, since such a one last gave new code."""
+    """Changes that gave known machine code and no new tunable, by rationale, since such a one last gave new code."""
     without_effect: Counter[str] = field(default_factory=Counter)
-    """Changes that gave the machine code of a known kernel, by kind."""
+    """Changes that gave known machine code and no new tunable, by kind."""
 
     def propose(self, proposal: Proposal) -> None:
         """Remember a candidate under way, so that it is not proposed twice, and its point counts."""
@@ -141,9 +141,10 @@ class History:
         else:
             elite = None
             self._fail(proposal, evaluation)
-        self._credit(outcome, proposal, elite, evaluation, device_usd_per_s=device_usd_per_s)
+        idle = point.known_code and point.values.keys() <= self._tunables_before(proposal)
+        self._credit(outcome, proposal, elite, evaluation, idle=idle, device_usd_per_s=device_usd_per_s)
         if elite is not None:
-            self._keep(elite, is_new=not point.known_code)
+            self._keep(elite, is_new=not idle)
             self.failures.mended(proposal.parents, elite)
         return elite
 
@@ -228,8 +229,14 @@ class History:
         skeletons = [skeleton for skeleton, left in self.trials.items() if left > 0 and self.variants.get(skeleton)]
         return sorted((self.variants[s][0] for s in skeletons), key=lambda e: (-e.fitness.value, e.seq))
 
+    def _tunables_before(self, proposal: Proposal) -> set[str]:
+        """Return the names of its parents' tunables: a new one may lead to new machine code later."""
+        return {
+            name for each in self.made_from(proposal.parents) for name in read_tunables(each.candidate.source).values
+        }
+
     def _keep(self, elite: Elite, *, is_new: bool) -> None:
-        """Keep a kernel; the structure of one with new machine code has tuning trials."""
+        """Keep a kernel; the structure of one with new machine code, or a new tunable, has tuning trials."""
         others = self.variants.get(elite.skeleton, [])
         self.elites[elite.candidate.id] = elite
         ranked = sorted([*others, elite], key=lambda e: (-e.fitness.value, e.seq))
@@ -292,9 +299,10 @@ class History:
         elite: Elite | None,
         evaluation: Evaluation,
         *,
+        idle: bool,
         device_usd_per_s: float,
     ) -> None:
-        sources, known_code = self.made_from(proposal.parents), evaluation.metrics.get("twin") == 1.0
+        sources = self.made_from(proposal.parents)
         value = elite.fitness.value if elite is not None else None
         gain = value - sources[0].fitness.value if value is not None and sources else None
         over_best = value - max(e.fitness.value for e in sources) if value is not None and sources else 0.0
@@ -316,12 +324,12 @@ class History:
                 )
             )
             del self.attempts[:-ATTEMPTS]
-            if known_code:
+            if idle:
                 self.idle[proposal.rationale] += 1
             else:
                 self.idle.pop(proposal.rationale, None)
         kind = proposal.rationale.partition(":")[0]
-        if known_code:
+        if idle:
             self.without_effect[kind] += 1
         self.changes[kind] += 1
         if over_best > 0:

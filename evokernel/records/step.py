@@ -170,7 +170,7 @@ class Context:
     device_sheet: Mapping[str, float]
     """Measured peak rates in GFLOP/s and bandwidths in GB/s, by name."""
     idle: Mapping[str, int] = field(default_factory=dict)
-    """By rationale: how often such a change, on any kernel, gave known machine code since it last gave new code."""
+    """By rationale: how often such a change gave known machine code and no new tunable, since it last did not."""
     selection: Selection | None = None
     """The selection, for operators that ask a model."""
     device: str = ""

@@ -90,7 +90,7 @@ def parse_tensor(name: str, text: str, *, generator: torch.Generator) -> torch.T
         raise TaskError(f"--inputs {name}: a bound is for integers; write for example int64[1024] < {found['below']}")
     try:
         return _random_tensor(name, shape, dtype, below=found["below"], generator=generator)
-    except (RuntimeError, TypeError) as error:  # the second for what is no 64-bit number
+    except (RuntimeError, TypeError, ValueError) as error:  # the last two for what is no 64-bit number
         raise TaskError(f"--inputs {name}: {text} cannot be made here: {str(error).splitlines()[0]}") from error
 
 

@@ -1,5 +1,6 @@
 """Loading of a user's file, with a check that it is the file that a task was made from, and of what is used of it."""
 
+import dis
 import hashlib
 import importlib.util
 import inspect
@@ -14,6 +15,7 @@ import torch
 from evokernel.errors import TaskError
 
 _PREFIX = "_evokernel_source_"
+_LOADS = ("LOAD_GLOBAL", "LOAD_DEREF")
 
 
 def is_source(value: object) -> bool:
@@ -118,8 +120,11 @@ def _held_module(target: Any) -> str:
         if not inspect.isfunction(function) or id(function) in seen:
             continue
         seen.add(id(function))
+        read = {each.argval for each in dis.get_instructions(function) if each.opname in _LOADS}  # no attributes
         found = inspect.getclosurevars(function)
         for name, value in (*found.globals.items(), *found.nonlocals.items()):
+            if name not in read:
+                continue
             if isinstance(value, torch.nn.Module):
                 if any(each.is_floating_point() for each in (*value.parameters(), *value.buffers())):
                     return name

@@ -31,9 +31,11 @@ class Blend(Operator):
         for _ in range(ATTEMPTS):
             mixed = {name: other[name] if rng.random() < 0.5 else value for name, value in space.values.items()}
             source = with_values(first.candidate.source, mixed)
-            if protected_change(first.candidate.source, source) or known.again(known.places([mixed]))[0]:
+            if protected_change(first.candidate.source, source) or not space.allows(mixed):
+                continue  # where the second parent has a value that it does not list, the first has no place for it
+            if Candidate(source, context.language).id in context.known:
                 continue
-            if space.allows(mixed) and Candidate(source, context.language).id not in context.known:
+            if not known.again(known.places([mixed]))[0]:
                 return Draft(
                     source=source,
                     parents=(first.candidate.id, second.candidate.id),

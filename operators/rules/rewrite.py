@@ -24,7 +24,7 @@ DECAY = 0.88
 """Ratio between the weights of a kind and of the one before it in its library, which lists strong ones first."""
 
 IDLE = 0.25
-"""Chance that a change is drawn along with the others for each time that it gave known machine code; else it waits."""
+"""Chance that a change does not wait for all others, to the power of how often it gave known machine code."""
 
 FAVOUR = 3.0
 """Ratio between the weights of a kind that suits the task and of the first of its library."""

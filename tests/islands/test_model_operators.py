@@ -272,6 +272,22 @@ def test_a_change_is_idle_until_it_gives_new_machine_code_and_its_kind_loses_cre
     assert credit == pytest.approx(1 / 5 * 2 / 4)  # none of three was faster, and two had known machine code
 
 
+def test_a_new_tunable_is_tuned_though_its_first_value_changes_nothing() -> None:
+    def trials(source: str) -> tuple[int, int]:
+        """Return the tuning trials of a kernel with its parent's machine code, and how often its kind was idle."""
+        history, parent, made = History(), elite("parent", 0.0), elite("child", 0.0, skeleton="new")
+        history.elites[parent.candidate.id] = replace(parent, candidate=Candidate("int A = 1;  // tune: 1 2\n", "cpp"))
+        made = replace(made, candidate=Candidate(source, "cpp"))
+        evaluation = replace(failure("f").evaluation, status=Status.OK, timings=(TIMING,), metrics={"twin": 1.0})
+        parents = (parent.candidate.id,)
+        proposal = Proposal(made.candidate, 1, "one", "rewrite", 0, parents=parents, rationale="hints: b")
+        history.learn(StepResult(1, proposal, 1, "one", "rewrite", parents, evaluation, elite=made))
+        return len(history.to_tune()), history.without_effect["hints"]
+
+    assert trials("int A = 1;  // tune: 1 2\nint B = 1;  // tune: 1 2\n") == (1, 0)
+    assert trials("int A = 1;  // tune: 1 2\n// the same\n") == (0, 1)
+
+
 @given(st.lists(st.sampled_from("pqr"), max_size=3 * KEPT))
 def test_only_so_many_failures_are_kept_and_told_those_of_the_parents_last(parents: list[str]) -> None:
     failures = FailureLog()

@@ -97,6 +97,11 @@ def test_blend_does_not_repeat_machine_code() -> None:
     assert asyncio.run(Blend().propose(context(first, second, siblings=siblings))) is None
 
 
+def test_blend_leaves_a_value_that_only_its_own_source_has() -> None:
+    first, second = elite(TOY), elite(with_values(TOY, {"A": 99}))
+    assert asyncio.run(Blend().propose(context(first, second))) is None
+
+
 def test_no_rule_sets_a_tunable_in_protected_text() -> None:
     a_line = next(line for line in TOY.splitlines() if "A = 1;" in line)
     source = TOY.replace(a_line, f"// EVOLVE-BLOCK-START\n{a_line}\n// EVOLVE-BLOCK-END")
