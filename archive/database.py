@@ -202,7 +202,8 @@ def connect(path: Path, *, write: bool, create: bool = False) -> Database:
         raise StoreError(f"there is no store at {path}; check the name, or start a run that writes one")
     if not create and not size:
         raise StoreCorrupt(
-            f"{path} is empty, 0 bytes: restore a backup if it held a run or a queue; else remove it, and start anew"
+            f"{path} is empty, 0 bytes: a run that begins right now will fill it; restore a backup if it held one, or a "
+            "queue; else remove it, and start anew"
         )
     mode = "ro" if not write else "rwc" if create else "rw"
     try:

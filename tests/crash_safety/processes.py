@@ -82,7 +82,7 @@ def wait_for_facts(path: Path, count: int, *, process: Process) -> None:
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:
         assert process.poll() is None, process.communicate()
-        if path.exists():
+        if path.exists() and path.stat().st_size:  # it has begun to write
             with Store.open(path, write=False) as store:
                 if store.last_seq() >= count:
                     return
@@ -91,7 +91,9 @@ def wait_for_facts(path: Path, count: int, *, process: Process) -> None:
 
 
 def sound_facts(path: Path) -> list[Fact]:
-    """Return the facts of a store, which must be sound."""
+    """Return the facts of a store, which must be sound; none of an empty file, in which nothing was written yet."""
+    if not path.stat().st_size:
+        return []
     with Store.open(path, write=False) as store:
         assert store.verify() == []
         return list(store.facts())

@@ -119,7 +119,7 @@ def test_a_search_is_refused_in_words(path: Path, config: Path, make: Callable[[
 def test_an_empty_file_is_no_run_and_a_search_may_begin_in_it(path: Path) -> None:
     an_empty_file(path)
     for attempt in (lambda: Store.open(path, write=False), lambda: Store.inbox_put(path, "hint", {})):
-        with pytest.raises(StoreError, match="is empty, 0 bytes: restore a backup if it held a run"):
+        with pytest.raises(StoreError, match="is empty, 0 bytes: a run that begins right now"):
             attempt()
     assert contents(path.parent) == {path.name: b""}
     with Store.open(path, write=True) as store:
