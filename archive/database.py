@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,6 +12,7 @@ from archive.lock import unavailable
 from evokernel.errors import StoreCorrupt, StoreError, StoreUnavailable
 
 BUSY_MS = 30_000
+_BEGINNING_S = 2.0
 _PRAGMAS = (
     "foreign_keys = ON",
     "synchronous = NORMAL",  # a killed process loses nothing; a power cut may take the last results, never the file
@@ -200,10 +202,9 @@ def connect(path: Path, *, write: bool, create: bool = False) -> Database:
     size = refuse_unfit(path)
     if not create and size is None:
         raise StoreError(f"there is no store at {path}; check the name, or start a run that writes one")
-    if not create and not size:
+    if not create and not size and (write or not _filled(path)):
         raise StoreCorrupt(
-            f"{path} is empty, 0 bytes: a run that begins right now will fill it; restore a backup if it held one, or a "
-            "queue; else remove it, and start anew"
+            f"{path} is empty, 0 bytes: restore a backup if it held a run or a queue; else remove it, and start anew"
         )
     mode = "ro" if not write else "rwc" if create else "rw"
     try:
@@ -215,6 +216,14 @@ def connect(path: Path, *, write: bool, create: bool = False) -> Database:
         if not write and code in (_NAMES["CANTOPEN"], _NAMES["READONLY"]) and not _has_log(path):
             return _immutable(path)
         raise translated(error, path) from error
+
+
+def _filled(path: Path) -> bool:
+    """Wait a little for an empty file to be written: a run makes it a moment before it begins its store in it."""
+    until = time.monotonic() + _BEGINNING_S
+    while not refuse_unfit(path) and time.monotonic() < until:
+        time.sleep(0.02)
+    return bool(refuse_unfit(path))
 
 
 def refuse_unfit(path: Path) -> int | None:

@@ -3,6 +3,7 @@
 import os
 import signal
 import sqlite3
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -119,11 +120,24 @@ def test_a_search_is_refused_in_words(path: Path, config: Path, make: Callable[[
 def test_an_empty_file_is_no_run_and_a_search_may_begin_in_it(path: Path) -> None:
     an_empty_file(path)
     for attempt in (lambda: Store.open(path, write=False), lambda: Store.inbox_put(path, "hint", {})):
-        with pytest.raises(StoreError, match="is empty, 0 bytes: a run that begins right now"):
+        with pytest.raises(StoreError, match="is empty, 0 bytes: restore a backup if it held a run"):
             attempt()
     assert contents(path.parent) == {path.name: b""}
     with Store.open(path, write=True) as store:
         assert store.last_seq() == 0
+
+
+def test_a_reader_waits_for_a_run_that_has_just_made_its_file(path: Path) -> None:
+    an_empty_file(path)
+
+    def begin() -> None:
+        Store.open(path, write=True).close()
+
+    beginning = threading.Timer(0.2, begin)
+    beginning.start()
+    with Store.open(path, write=False) as store:
+        assert store.last_seq() == 0
+    beginning.join()
 
 
 def test_a_store_where_no_file_can_be_is_no_error_that_may_pass() -> None:
