@@ -12,7 +12,8 @@ from archive.lock import unavailable
 from evokernel.errors import StoreCorrupt, StoreError, StoreUnavailable
 
 BUSY_MS = 30_000
-_BEGINNING_S = 2.0
+_FILLING_S = 2.0
+"""The longest that a reader waits for an empty file to be written, in s."""
 _PRAGMAS = (
     "foreign_keys = ON",
     "synchronous = NORMAL",  # a killed process loses nothing; a power cut may take the last results, never the file
@@ -220,7 +221,7 @@ def connect(path: Path, *, write: bool, create: bool = False) -> Database:
 
 def _filled(path: Path) -> bool:
     """Wait a little for an empty file to be written: a run makes it a moment before it begins its store in it."""
-    until = time.monotonic() + _BEGINNING_S
+    until = time.monotonic() + _FILLING_S
     while not refuse_unfit(path) and time.monotonic() < until:
         time.sleep(0.02)
     return bool(refuse_unfit(path))

@@ -37,8 +37,8 @@ from evokernel.llm.recordings import RecordedReply
 from evokernel.protocols import Chooser, Evaluator, Language, LanguageModel, Listener, Operator, Selector, asks_model
 from evokernel.records.candidate import Candidate
 from evokernel.records.events import Notice
+from evokernel.records.prompt_settings import FeedbackLevel, HistoryKind
 from evokernel.records.remarks import RemarkKind
-from evokernel.records.step import FeedbackLevel, HistoryKind
 from evokernel.task import Task
 from evokernel.tasks import load_task
 from islands.archipelago import Archipelago, ArchipelagoSettings

@@ -9,7 +9,8 @@ from evokernel.languages import syntax_of
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation
 from evokernel.records.fitness import Elite
-from evokernel.records.step import ErrorFix, Failure, FeedbackLevel, Sibling
+from evokernel.records.prompt_settings import FeedbackLevel
+from evokernel.records.step import ErrorFix, Failure, Sibling
 from evokernel.records.timing import Limit, Timing, combined_speedup, floor_share
 from evokernel.source.tunables import read_tunables
 from operators.llm.compiler_text import compiled

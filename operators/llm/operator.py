@@ -10,13 +10,12 @@ from evokernel.records.candidate import Candidate, Usage
 from evokernel.records.fitness import Elite
 from evokernel.records.hidden_check import CheckReply
 from evokernel.records.llm import CallStatus, Insight, InsightKind, Message, ModelRequest, Origin, Reply
+from evokernel.records.prompt_settings import FeedbackLevel, HistoryKind
 from evokernel.records.step import (
     Answer,
     Context,
     ContextNeed,
     Draft,
-    FeedbackLevel,
-    HistoryKind,
     InsightReply,
     LookKind,
     LookRequest,

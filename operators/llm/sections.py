@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from evokernel.records.evaluation import Evaluation
 from evokernel.records.fitness import Elite
 from evokernel.records.llm import InsightKind, KnownInsight
-from evokernel.records.step import Attempt, Context, ContextNeed, Failure, FeedbackLevel, HistoryKind
+from evokernel.records.prompt_settings import FeedbackLevel, HistoryKind
+from evokernel.records.step import Attempt, Context, ContextNeed, Failure
 from evokernel.records.timing import combined_speedup
 from evokernel.source.protected import END, START, protected_text
 from evokernel.task import Task, Tensor, Workload

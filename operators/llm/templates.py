@@ -19,7 +19,8 @@ from pydantic import Field, ValidationError, model_validator
 
 from evokernel.config.part import Part
 from evokernel.errors import ConfigError
-from evokernel.records.step import ContextNeed, FeedbackLevel, HistoryKind
+from evokernel.records.prompt_settings import FeedbackLevel, HistoryKind
+from evokernel.records.step import ContextNeed
 from operators.llm.prompt import place, placed
 
 SUFFIX = ".md.j2"

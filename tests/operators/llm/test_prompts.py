@@ -11,7 +11,8 @@ from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Status
 from evokernel.records.fitness import Elite
 from evokernel.records.llm import Message
-from evokernel.records.step import Attempt, Context, ContextNeed, ErrorFix, FeedbackLevel, HistoryKind
+from evokernel.records.prompt_settings import FeedbackLevel, HistoryKind
+from evokernel.records.step import Attempt, Context, ContextNeed, ErrorFix
 from operators.llm.operator import TemplateOperator
 from operators.llm.templates import Template, load_templates
 from operators.quoting import fence, one_line
