@@ -3,6 +3,7 @@
 Cheats whose verdict depends on a time are judged alone; others, and honest kernels, bear a busy machine.
 """
 
+import itertools
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,9 @@ CHEATING, HONEST_ONES = read_exhibits(CHEATS / "cpp"), read_exhibits(HONEST / "c
 TIMED = [cheat for cheat in CHEATING if any(stage is Stage.QUICK for _, stage in cheat.verdicts())]
 UNTIMED = [cheat for cheat in CHEATING if cheat not in TIMED]
 MODELS = {cheat.model for cheat in TIMED if "gains" in cheat.head}
+TIMED_BESIDE_MODELS = [*TIMED, *(kernel for kernel in HONEST_ONES if kernel.name in MODELS)]
+JUDGES = 3
+"""How many judges must agree that a cheat pays: where a process has its memory can change a baseline by a third."""
 
 
 class Gallery:
@@ -52,7 +56,7 @@ def host() -> Iterator[JudgeHostClient]:
 
 @pytest.fixture(scope="module")
 def timed(host: JudgeHostClient) -> Gallery:
-    return Gallery([*TIMED, *(kernel for kernel in HONEST_ONES if kernel.name in MODELS)], host)
+    return Gallery(TIMED_BESIDE_MODELS, host)
 
 
 @pytest.fixture(scope="module")
@@ -99,12 +103,12 @@ def test_every_known_hole_is_in_the_docs():
 @pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.parametrize("cheat", TIMED, ids=lambda exhibit: exhibit.name)
-def test_no_cheat_pays(timed: Gallery, cheat: Exhibit):
+def test_no_cheat_pays(timed: Gallery, host: JudgeHostClient, cheat: Exhibit):
     found = timed[cheat]
     assert cheat.foresees(found.status, found.stage), found.feedback
     if "gains" in cheat.head and found.ok:
-        honest = _named(cheat.model)
-        assert combined_speedup(found.timings).low < GAIN * combined_speedup(timed[honest].timings).high
+        fresh = (Gallery(TIMED_BESIDE_MODELS, host) for _ in range(JUDGES - 1))
+        assert not all(_pays(cheat, judged) for judged in itertools.chain([timed], fresh))
 
 
 @pytest.mark.slow
@@ -121,6 +125,11 @@ def test_no_honest_kernel_is_rejected(untimed: Gallery, kernel: Exhibit):
     assert found.status is Status.OK, found.feedback
     assert found.stage is Stage.QUICK
     assert kernel.nondeterministic or not found.nondeterministic  # on busy cores threads may come in one order
+
+
+def _pays(cheat: Exhibit, judged: Gallery) -> bool:
+    honest = judged[_named(cheat.model)]
+    return combined_speedup(judged[cheat].timings).low >= GAIN * combined_speedup(honest.timings).high
 
 
 def _named(name: str) -> Exhibit:
