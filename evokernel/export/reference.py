@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from evokernel.scaffold.user_file import is_source
+from evokernel.scaffold.operation.user_file import is_source
 
 REFERENCE = "reference.py"
 OWN_NAMES = frozenset({"kernel", "op", "reference", "test_kernel"})

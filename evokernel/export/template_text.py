@@ -6,7 +6,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from evokernel.scaffold.nested_values import holds_classes
+from evokernel.scaffold.operation.nested_values import holds_classes
 from evokernel.scaffold.task_text import constants_text
 from evokernel.task import Role, Task, Tensor, Workload
 

@@ -54,7 +54,7 @@ def function_project(
         notify: told in words that a project is made, which takes a while.
     """
     # these import torch, which a caller with a task file need not wait for
-    from evokernel.scaffold.function_text import own_file, standalone_text
+    from evokernel.scaffold.operation.function_text import own_file, standalone_text
     from evokernel.scaffold.project import ProjectSettings, init_project
 
     function = _class_of(function)
@@ -157,7 +157,7 @@ def inputs_text(function: Callable[..., Any], example_inputs: Sequence[Any]) -> 
 def _value_text(value: Any) -> str:
     import torch
 
-    from evokernel.scaffold.nested_values import parts_of
+    from evokernel.scaffold.operation.nested_values import parts_of
 
     if isinstance(value, torch.Tensor):
         shape, dtype = "x".join(map(str, value.shape)), str(value.dtype).removeprefix("torch.")

@@ -7,11 +7,11 @@ from math import prod
 from typing import Any
 
 from evokernel.errors import TaskError
-from evokernel.scaffold.dimensions import Layout, in_steps_of_two
-from evokernel.scaffold.sizes import FIRST, SECOND, NotGeneral, NotGeneralSize, SymbolicSizes, in_python
-from evokernel.scaffold.trace import Traced, extents, flop_terms, reduction_terms, to_graph, trace
-from evokernel.scaffold.trial import counted_flops, operations_of
-from evokernel.scaffold.user_operation import UserOperation
+from evokernel.scaffold.loops.trace import Traced, extents, flop_terms, reduction_terms, to_graph, trace
+from evokernel.scaffold.operation.dimensions import Layout, in_steps_of_two
+from evokernel.scaffold.operation.sizes import FIRST, SECOND, NotGeneral, NotGeneralSize, SymbolicSizes, in_python
+from evokernel.scaffold.operation.trial import counted_flops, operations_of
+from evokernel.scaffold.operation.user_operation import UserOperation
 from evokernel.scaffold.workloads import dims_of
 
 _MOST_TRACED = 3000

@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from evokernel.scaffold.dimensions import Layout, shapes_at
-from evokernel.scaffold.user_operation import UserOperation
+from evokernel.scaffold.operation.dimensions import Layout, shapes_at
+from evokernel.scaffold.operation.user_operation import UserOperation
 from evokernel.scaffold.workloads import least_sizes
 
 _NO_SLOPE = 1e-8

@@ -19,16 +19,16 @@ from evokernel.evaluate.build.confined_generators import confine_generators
 from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
 from evokernel.evaluate.numerics.inputs import draw
 from evokernel.scaffold.config_schema import MODELINE, SCHEMA_FILE, schema_text
-from evokernel.scaffold.dimensions import Layout, derive_layout, layout_without, shapes_at
-from evokernel.scaffold.example_text import parse_inputs
-from evokernel.scaffold.index_bounds import find_bounds, find_offsets, tied_by_indices
+from evokernel.scaffold.operation.dimensions import Layout, derive_layout, layout_without, shapes_at
+from evokernel.scaffold.operation.example_text import parse_inputs
+from evokernel.scaffold.operation.index_bounds import find_bounds, find_offsets, tied_by_indices
+from evokernel.scaffold.operation.trial import changes_apart, gpu_complaint, operations_of, sorted_inputs, state_apart
+from evokernel.scaffold.operation.user_operation import UserOperation, find_subject
 from evokernel.scaffold.operation_analysis import OperationAnalysis, analyse
 from evokernel.scaffold.parameter_gradients import useless_apart
 from evokernel.scaffold.project_precision import project_precision, tensor_dtypes
 from evokernel.scaffold.seed import OperationTask, Seed, make_seeds
 from evokernel.scaffold.task_text import TaskDraft, task_text, template
-from evokernel.scaffold.trial import changes_apart, gpu_complaint, operations_of, sorted_inputs, state_apart
-from evokernel.scaffold.user_operation import UserOperation, find_subject
 from evokernel.scaffold.workloads import LIMITS, WorkloadCosts, WorkloadDraft, dims_of, plan_workloads
 from evokernel.source.expressions import evaluate
 from evokernel.task import DTYPES, Task, Workload, WorkloadSet

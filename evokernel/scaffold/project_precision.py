@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from evokernel.errors import TaskError
 from evokernel.evaluate.numerics.arrays import is_float
-from evokernel.scaffold.dimensions import Layout
+from evokernel.scaffold.operation.dimensions import Layout
+from evokernel.scaffold.operation.trial import dtype_name, outputs_of
+from evokernel.scaffold.operation.user_operation import UserOperation
 from evokernel.scaffold.task_text import output_names
-from evokernel.scaffold.trial import dtype_name, outputs_of
-from evokernel.scaffold.user_operation import UserOperation
 from evokernel.task import DTYPES
 
 _WIDE = "float32"

@@ -22,13 +22,13 @@ from evokernel.languages import make_language
 from evokernel.languages.cpp.guide import entry_signature
 from evokernel.languages.toolchain import run_plain
 from evokernel.records.build import BuildFailure
-from evokernel.scaffold.cpp_writer import CppWriter
 from evokernel.scaffold.inductor.seed import NOT_COMPARED, NoInductorSeed, inductor_seed
-from evokernel.scaffold.narrow_numbers import conversions_text
-from evokernel.scaffold.sizes import NotGeneral
-from evokernel.scaffold.trace import Traced
-from evokernel.scaffold.trial import dtype_name
-from evokernel.scaffold.user_operation import UserOperation
+from evokernel.scaffold.loops.cpp_writer import CppWriter
+from evokernel.scaffold.loops.narrow_numbers import conversions_text
+from evokernel.scaffold.loops.trace import Traced
+from evokernel.scaffold.operation.sizes import NotGeneral
+from evokernel.scaffold.operation.trial import dtype_name
+from evokernel.scaffold.operation.user_operation import UserOperation
 from evokernel.source.expressions import evaluate
 from evokernel.task import DTYPES, Role, Scalar, Signature, Task, Tensor, Workload
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from evokernel.scaffold.dimensions import Layout
-from evokernel.scaffold.nested_values import constant_text
-from evokernel.scaffold.user_file import digest
-from evokernel.scaffold.user_operation import UserOperation
+from evokernel.scaffold.operation.dimensions import Layout
+from evokernel.scaffold.operation.nested_values import constant_text
+from evokernel.scaffold.operation.user_file import digest
+from evokernel.scaffold.operation.user_operation import UserOperation
 from evokernel.scaffold.workloads import Dims, WorkloadDraft
 from evokernel.task import DISTRIBUTIONS
 

@@ -9,9 +9,9 @@ from itertools import cycle
 import torch
 
 from evokernel.errors import TaskError
-from evokernel.scaffold.dimensions import Layout, shapes_at
-from evokernel.scaffold.trial import outputs_of
-from evokernel.scaffold.user_operation import UserOperation
+from evokernel.scaffold.operation.dimensions import Layout, shapes_at
+from evokernel.scaffold.operation.trial import outputs_of
+from evokernel.scaffold.operation.user_operation import UserOperation
 
 _LEAST = (1, 2, 3, 4, 8, 16, 32)
 _SEARCH = ((1.0, 1.0), (2.0, 0.5), (0.5, 2.0))

@@ -99,7 +99,7 @@ def double(x):
 TASK = """\
 from pathlib import Path
 import torch
-from evokernel.scaffold.user_file import load_source
+from evokernel.scaffold.operation.user_file import load_source
 source = load_source(Path(__file__).parent / "{file}")
 
 def reference(x: torch.Tensor, **_: int) -> torch.Tensor:

@@ -14,7 +14,7 @@ from evokernel.scaffold.extract.extract_project import extract_cuda_project
 from evokernel.scaffold.project import Project
 from evokernel.tasks import load_task
 
-EXAMPLE = Path(__file__).parents[1] / "scaffold" / "cuda_kernel"
+EXAMPLE = Path(__file__).parents[1] / "scaffold" / "extract" / "cuda_kernel"
 USE = """
 import sys; sys.path.insert(0, {folder!r})
 import torch, launch

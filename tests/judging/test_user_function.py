@@ -12,8 +12,8 @@ import torch
 import evokernel
 from evokernel.errors import TaskError
 from evokernel.judging.user_function import function_project, inputs_text, task_file
-from evokernel.scaffold.function_text import standalone_text
-from evokernel.scaffold.user_file import load_source
+from evokernel.scaffold.operation.function_text import standalone_text
+from evokernel.scaffold.operation.user_file import load_source
 from evokernel.tasks import load_task
 from tests.judging.conftest import QUICK
 

@@ -4,12 +4,14 @@ import asyncio
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import yaml
 
 from archive.journal import EmptyStep, ResultEntry
 from archive.store import Store
+from evokernel.aliases import MODULES
 from evokernel.config.load import load_config, parse_config
 from evokernel.config.registry import look_in, resolve
 from evokernel.config.run import dump_config
@@ -192,3 +194,10 @@ def test_a_module_that_another_hides_is_told(tmp_path: Path) -> None:
     look_in(tmp_path)
     with pytest.raises(ConfigError, match=r"operators is .*operators/__init__\.py, and has no Own"):
         resolve("operators:Own", {}, "operator")
+
+
+@pytest.mark.parametrize(("old", "homes"), MODULES.items(), ids=MODULES)
+def test_a_name_is_found_under_its_old_path(old: str, homes: tuple[str, ...]):
+    for home in map(import_module, homes):
+        name = next(name for name, each in vars(home).items() if name[0] != "_" and not isinstance(each, ModuleType))
+        assert getattr(import_module(old), name) is getattr(home, name)

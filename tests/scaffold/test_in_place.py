@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from evokernel.errors import TaskError
+from evokernel.scaffold.operation.trial import changes_apart
+from evokernel.scaffold.operation.user_operation import find_subject
 from evokernel.scaffold.project import ProjectSettings, init_project
-from evokernel.scaffold.trial import changes_apart
-from evokernel.scaffold.user_operation import find_subject
 from evokernel.task import Role
 
 TEXT = """

@@ -16,9 +16,9 @@ from evokernel.evaluate.client.evaluate_kernel import judge
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Fidelity
 from evokernel.scaffold.config_schema import MODELINE, SCHEMA_FILE, config_schema
+from evokernel.scaffold.operation.trial import sorted_inputs
+from evokernel.scaffold.operation.user_operation import find_subject
 from evokernel.scaffold.project import Project, ProjectSettings, init_project, whole_or_nothing
-from evokernel.scaffold.trial import sorted_inputs
-from evokernel.scaffold.user_operation import find_subject
 from evokernel.tasks import load_task
 from operators.rewrites.cpp.ir.reader import read
 

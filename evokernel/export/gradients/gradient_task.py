@@ -10,7 +10,7 @@ import torch
 from evokernel.errors import TaskError
 from evokernel.export.template_text import dimensions_in_shapes
 from evokernel.scaffold.gradients.training_project import backward_inputs
-from evokernel.scaffold.user_file import is_source
+from evokernel.scaffold.operation.user_file import is_source
 from evokernel.source.expressions import evaluate
 from evokernel.task import Precision, Role, Signature, Task, Tensor, Workload
 

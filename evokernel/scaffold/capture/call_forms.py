@@ -9,7 +9,7 @@ import torch
 from evokernel.errors import TaskError
 from evokernel.evaluate.numerics.arrays import torch_dtype
 from evokernel.scaffold.capture.value_statistics import ValueStatistics
-from evokernel.scaffold.user_operation import axis_order
+from evokernel.scaffold.operation.user_operation import axis_order
 from evokernel.task import DTYPES
 
 _PLAIN = (bool, int, float, str, type(None))

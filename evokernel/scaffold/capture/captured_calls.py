@@ -19,9 +19,9 @@ from evokernel.scaffold.capture.call_forms import CallForm, Sizes, TensorForm, f
 from evokernel.scaffold.capture.call_watch import CallWatch
 from evokernel.scaffold.capture.module_text import construction, module_text
 from evokernel.scaffold.capture.value_statistics import ValueStatistics, statistics_of
-from evokernel.scaffold.function_text import own_file, standalone_text
+from evokernel.scaffold.operation.function_text import own_file, standalone_text
+from evokernel.scaffold.operation.user_operation import argument_name
 from evokernel.scaffold.project import Project, ProjectSettings, init_project, whole_or_nothing
-from evokernel.scaffold.user_operation import argument_name
 
 _SAMPLED_CALLS = 4
 """Calls of one size whose values are looked at."""

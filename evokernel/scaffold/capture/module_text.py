@@ -8,7 +8,7 @@ import torch
 
 from evokernel.errors import TaskError
 from evokernel.scaffold.capture.call_forms import is_plain
-from evokernel.scaffold.function_text import joint_text
+from evokernel.scaffold.operation.function_text import joint_text
 
 
 def construction(module: torch.nn.Module) -> str:

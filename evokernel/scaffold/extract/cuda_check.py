@@ -7,7 +7,7 @@ from pathlib import Path
 from evokernel.config.run import EvaluationConfig
 from evokernel.errors import TaskError
 from evokernel.evaluate.inside.process.bundle import unpack
-from evokernel.scaffold.gpu_trial import NotJudged, judged_here
+from evokernel.scaffold.inductor.gpu_trial import NotJudged, judged_here
 from evokernel.scaffold.inductor.seed import NOT_COMPARED, build_for_sm90
 from evokernel.tasks import load_task
 

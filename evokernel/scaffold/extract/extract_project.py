@@ -18,8 +18,8 @@ from evokernel.scaffold.extract.cuda_text import CudaSeedWriter, check_launch
 from evokernel.scaffold.extract.kernel_text import check_function, constant_text, function_text, kernel_text
 from evokernel.scaffold.extract.recorded_call import KernelCall, record_call
 from evokernel.scaffold.inductor.seed import NoInductorSeed, check_program
+from evokernel.scaffold.operation.user_file import load_source
 from evokernel.scaffold.project import Project, ProjectSettings, init_project, whole_or_nothing
-from evokernel.scaffold.user_file import load_source
 from evokernel.task import Task
 
 _HEAD = '''"""`{function}` of {file}, as `evokernel extract` found it.

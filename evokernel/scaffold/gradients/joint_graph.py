@@ -10,8 +10,8 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from evokernel.errors import TaskError
-from evokernel.scaffold.dimensions import Layout, shapes_at
-from evokernel.scaffold.user_operation import UserOperation
+from evokernel.scaffold.operation.dimensions import Layout, shapes_at
+from evokernel.scaffold.operation.user_operation import UserOperation
 
 _aten = torch.ops.aten
 _PRIMES = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)

@@ -12,7 +12,6 @@ import torch
 
 from evokernel.errors import TaskError
 from evokernel.evaluate.numerics.references import strict_torch
-from evokernel.scaffold.dimensions import Layout, derive_layout
 from evokernel.scaffold.gradients.joint_graph import (
     GraphNode,
     JointGraph,
@@ -23,12 +22,13 @@ from evokernel.scaffold.gradients.joint_graph import (
 )
 from evokernel.scaffold.gradients.program_text import ProgramText, backward_arguments, value_name
 from evokernel.scaffold.gradients.saved_values import SaveChoice, saved_values, to_decompose
-from evokernel.scaffold.nested_values import constant_text, holds_classes
+from evokernel.scaffold.operation.dimensions import Layout, derive_layout
+from evokernel.scaffold.operation.nested_values import constant_text, holds_classes
+from evokernel.scaffold.operation.trial import state_apart, without_data
+from evokernel.scaffold.operation.user_file import digest, load_source
+from evokernel.scaffold.operation.user_operation import UserOperation, find_subject
 from evokernel.scaffold.project import Project, ProjectSettings, init_project, stem_of, whole_or_nothing
 from evokernel.scaffold.task_text import call_text, constants_text, template
-from evokernel.scaffold.trial import state_apart, without_data
-from evokernel.scaffold.user_file import digest, load_source
-from evokernel.scaffold.user_operation import UserOperation, find_subject
 
 _TRIALS = 3
 _MODEL = """

@@ -16,7 +16,7 @@ from torch._inductor.graph import GraphLowering
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from evokernel.errors import TaskError
-from evokernel.scaffold.complex_pairs import without_complex
+from evokernel.scaffold.decompositions.complex_pairs import without_complex
 from evokernel.scaffold.inductor.library_rules import decompositions, own_rules
 from evokernel.scaffold.inductor.template_choice import TemplateSet, best_template
 from evokernel.scaffold.inductor.trace_sizes import Dims, TraceSizes, all_dims, places

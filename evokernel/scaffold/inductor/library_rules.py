@@ -11,10 +11,10 @@ from torch._inductor import ir, lowering
 from torch._inductor.decomposition import select_decomp_table
 from torch._subclasses.fake_impls import op_implementations_dict
 
+from evokernel.scaffold.decompositions.library_operations import DECOMPOSITIONS, NEUTRAL, max_pool_1d, scatter_reduce
+from evokernel.scaffold.decompositions.recurrent_layers import CELLS, recurrent_rules
 from evokernel.scaffold.inductor.convolution import convolution
 from evokernel.scaffold.inductor.recurrence_kernel import recurrence
-from evokernel.scaffold.library_operations import DECOMPOSITIONS, NEUTRAL, max_pool_1d, scatter_reduce
-from evokernel.scaffold.recurrent_layers import CELLS, recurrent_rules
 
 _aten = torch.ops.aten
 _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd

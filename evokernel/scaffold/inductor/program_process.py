@@ -58,7 +58,7 @@ def main(task_spec: str, device_class: str, answer: str) -> None:
     try:
         import torch
 
-        from evokernel.scaffold.function_rules import functions_replaced
+        from evokernel.scaffold.decompositions.function_rules import functions_replaced
 
         with functions_replaced():  # before the file takes them from torch
             program = made_program(load_task(task_spec).on(device_class))

@@ -6,7 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
-from evokernel.scaffold.recurrent_layers import GATES
+from evokernel.scaffold.decompositions.recurrent_layers import GATES
 
 _TILE = 32
 _FLOATS = (torch.float32, torch.bfloat16, torch.float16)

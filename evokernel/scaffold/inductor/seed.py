@@ -17,7 +17,7 @@ from evokernel.languages.device_limits import DeviceLimits
 from evokernel.languages.toolchain import CompilerRunner, run_plain
 from evokernel.protocols import Language
 from evokernel.records.build import BuildFailure, Built
-from evokernel.scaffold.gpu_trial import NO_GPU, NotJudged, judged_here
+from evokernel.scaffold.inductor.gpu_trial import NO_GPU, NotJudged, judged_here
 from evokernel.task import Task
 from evokernel.tasks import load_task, task_path
 from operators.rewrites.library import RewriteLibrary

@@ -21,7 +21,7 @@ HEAD = """from pathlib import Path
 
 import torch
 
-from evokernel.scaffold.user_file import load_source
+from evokernel.scaffold.operation.user_file import load_source
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 
 source = load_source(Path(__file__).parent / "operation.py")

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
-from evokernel.scaffold.expression_text import ATOM, ExpressionText, combine, wrapped
-from evokernel.scaffold.index_arithmetic import (
+from evokernel.scaffold.loops.expression_text import ATOM, ExpressionText, combine, wrapped
+from evokernel.scaffold.loops.index_arithmetic import (
     Digits,
     Index,
     indexed,
@@ -18,7 +18,7 @@ from evokernel.scaffold.index_arithmetic import (
     value_of,
     window_place,
 )
-from evokernel.scaffold.operation_graph import (
+from evokernel.scaffold.loops.operation_graph import (
     KEPT,
     PLACES,
     REDUCTIONS,
@@ -29,8 +29,8 @@ from evokernel.scaffold.operation_graph import (
     Node,
     in_order,
 )
-from evokernel.scaffold.recurrent_layers import step_lines
-from evokernel.scaffold.sizes import SymbolicSizes
+from evokernel.scaffold.loops.recurrence_steps import step_lines
+from evokernel.scaffold.operation.sizes import SymbolicSizes
 
 _LOOPS = ("i", "j", "k", "l", "m", "n", "p", "q", "u", "v")
 _STARTS = {

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evokernel.languages.toolchain import run_plain
-from evokernel.scaffold.cpp_writer import CppWriter
-from evokernel.scaffold.narrow_numbers import conversions_text
-from evokernel.scaffold.operation_graph import OperationGraph, in_order
-from evokernel.scaffold.sizes import FIRST, SECOND, NotGeneral, SymbolicSizes, in_python
-from evokernel.scaffold.trace import to_graph, trace
+from evokernel.scaffold.loops.cpp_writer import CppWriter
+from evokernel.scaffold.loops.narrow_numbers import conversions_text
+from evokernel.scaffold.loops.operation_graph import OperationGraph, in_order
+from evokernel.scaffold.loops.trace import to_graph, trace
+from evokernel.scaffold.operation.sizes import FIRST, SECOND, NotGeneral, SymbolicSizes, in_python
 from evokernel.source.expressions import evaluate
 from tests.support.plain_operations import CASES, Shapes
 

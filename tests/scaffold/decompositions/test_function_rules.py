@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from evokernel.scaffold.dimensions import derive_layout
-from evokernel.scaffold.function_rules import FUNCTION_RULES, functions_replaced
-from evokernel.scaffold.index_bounds import find_bounds, find_offsets
-from evokernel.scaffold.user_operation import find_subject
+from evokernel.scaffold.decompositions.function_rules import FUNCTION_RULES, functions_replaced
+from evokernel.scaffold.operation.dimensions import derive_layout
+from evokernel.scaffold.operation.index_bounds import find_bounds, find_offsets
+from evokernel.scaffold.operation.user_operation import find_subject
 from evokernel.scaffold.workloads import least_sizes
 
 X, N = torch.randn(4, 6, 5), torch.tensor([3, 0, 2, 3, 1])

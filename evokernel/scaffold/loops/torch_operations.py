@@ -7,16 +7,16 @@ from typing import Any
 
 import torch
 
-from evokernel.scaffold.constant_tensors import constant_tensor
-from evokernel.scaffold.index_operations import counted, gathered, in_steps, joined, looked_up, scattered, stored
-from evokernel.scaffold.narrow_numbers import FORMATS, converted
-from evokernel.scaffold.operation_graph import INTEGERS, TRANSCENDENTAL, Kind, Node, OperationGraph, merged_dims
-from evokernel.scaffold.recurrent_layers import recurrence_node
-from evokernel.scaffold.reductions import RUNNING_EXTREMES, extreme, running, running_extremes, variance
-from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
-from evokernel.scaffold.trial import dtype_name
-from evokernel.scaffold.triangular import cholesky, solved
-from evokernel.scaffold.window_operations import average_pooling, convolution, max_pooling
+from evokernel.scaffold.loops.constant_tensors import constant_tensor
+from evokernel.scaffold.loops.index_operations import counted, gathered, in_steps, joined, looked_up, scattered, stored
+from evokernel.scaffold.loops.narrow_numbers import FORMATS, converted
+from evokernel.scaffold.loops.operation_graph import INTEGERS, TRANSCENDENTAL, Kind, Node, OperationGraph, merged_dims
+from evokernel.scaffold.loops.recurrence_steps import recurrence_node
+from evokernel.scaffold.loops.reductions import RUNNING_EXTREMES, extreme, running, running_extremes, variance
+from evokernel.scaffold.loops.triangular import cholesky, solved
+from evokernel.scaffold.loops.window_operations import average_pooling, convolution, max_pooling
+from evokernel.scaffold.operation.sizes import NotGeneral, SymbolicSizes
+from evokernel.scaffold.operation.trial import dtype_name
 
 _KINDS: dict[Any, Kind] = {
     torch.float32: "float",

@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from evokernel.scaffold.operation_graph import Kind, Node, OperationGraph
-from evokernel.scaffold.sizes import NotGeneral
+from evokernel.scaffold.loops.operation_graph import Kind, Node, OperationGraph
+from evokernel.scaffold.operation.sizes import NotGeneral
 
 _FEW = 64
 """Elements that are written out, at most."""

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from math import prod
 
-from evokernel.scaffold.operation_graph import Node, Shape
-from evokernel.scaffold.sizes import SymbolicSizes
+from evokernel.scaffold.loops.operation_graph import Node, Shape
+from evokernel.scaffold.operation.sizes import SymbolicSizes
 
 Digits = tuple[tuple[str, int], ...]
 """An index as a number in mixed radix: digits (C++ text, extent), the most significant first; none is 0."""

@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from evokernel.scaffold.operation_graph import PLACES, VIEWS, Node, OperationGraph, Shape
-from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
+from evokernel.scaffold.loops.operation_graph import PLACES, VIEWS, Node, OperationGraph, Shape
+from evokernel.scaffold.operation.sizes import NotGeneral, SymbolicSizes
 
 _STORES = {"sum": "index_sum", "prod": "index_prod", "amax": "index_amax", "amin": "index_amin"}
 

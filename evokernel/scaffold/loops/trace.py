@@ -15,14 +15,14 @@ from torch.autograd.function import FunctionCtx
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from evokernel.scaffold.complex_pairs import complex_as_pairs
-from evokernel.scaffold.constant_tensors import held_numbers
-from evokernel.scaffold.library_operations import DECOMPOSITIONS
-from evokernel.scaffold.loop_rules import LOOP_RULES
-from evokernel.scaffold.operation_graph import Node
-from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
-from evokernel.scaffold.torch_operations import OperationConverter
-from evokernel.scaffold.trial import without_data
+from evokernel.scaffold.decompositions.complex_pairs import complex_as_pairs
+from evokernel.scaffold.decompositions.library_operations import DECOMPOSITIONS
+from evokernel.scaffold.decompositions.loop_rules import LOOP_RULES
+from evokernel.scaffold.loops.constant_tensors import held_numbers
+from evokernel.scaffold.loops.operation_graph import Node
+from evokernel.scaffold.loops.torch_operations import OperationConverter
+from evokernel.scaffold.operation.sizes import NotGeneral, SymbolicSizes
+from evokernel.scaffold.operation.trial import without_data
 
 Call = Callable[[dict[str, Any]], Any]
 _aten = torch.ops.aten

@@ -15,9 +15,9 @@ from torch.func import functional_call
 
 from evokernel.errors import TaskError
 from evokernel.evaluate.numerics.arrays import torch_dtype
-from evokernel.scaffold.example_text import inputs_line, parse_inputs, parse_tensor
-from evokernel.scaffold.nested_values import NestedArgument, can_be_spelt, results_of, taken_apart
-from evokernel.scaffold.user_file import load_source, refuse_held_module
+from evokernel.scaffold.operation.example_text import inputs_line, parse_inputs, parse_tensor
+from evokernel.scaffold.operation.nested_values import NestedArgument, can_be_spelt, results_of, taken_apart
+from evokernel.scaffold.operation.user_file import load_source, refuse_held_module
 from evokernel.task import DTYPES
 
 _HELPERS = ("get_inputs", "get_init_inputs", "main")

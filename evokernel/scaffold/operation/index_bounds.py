@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 import torch
 
 from evokernel.errors import TaskError
-from evokernel.scaffold.dimensions import Layout, shapes_at, with_equal_sizes_as_one, with_one_size_fixed
-from evokernel.scaffold.trial import runs
-from evokernel.scaffold.user_operation import UserOperation
+from evokernel.scaffold.operation.dimensions import Layout, shapes_at, with_equal_sizes_as_one, with_one_size_fixed
+from evokernel.scaffold.operation.trial import runs
+from evokernel.scaffold.operation.user_operation import UserOperation
 from evokernel.source.expressions import evaluate
 
 _SIZE, _TINY, _MOST_UNEVEN = 19, 3, 5

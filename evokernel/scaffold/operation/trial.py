@@ -23,9 +23,9 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from evokernel.errors import TaskError
-from evokernel.scaffold.nested_values import results_of
-from evokernel.scaffold.recurrent_layers import WholeFunctions
-from evokernel.scaffold.user_operation import UserOperation
+from evokernel.scaffold.decompositions.recurrent_layers import WholeFunctions
+from evokernel.scaffold.operation.nested_values import results_of
+from evokernel.scaffold.operation.user_operation import UserOperation
 from evokernel.task import DTYPES
 
 _LOGGERS = ("torch._subclasses.fake_tensor", "torch.fx.experimental.proxy_tensor")

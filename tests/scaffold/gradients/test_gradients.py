@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from evokernel.errors import TaskError
-from evokernel.scaffold.dimensions import Layout, derive_layout
 from evokernel.scaffold.gradients.joint_graph import trace_gradients
 from evokernel.scaffold.gradients.saved_values import SaveChoice
 from evokernel.scaffold.gradients.training_project import compare_gradients, training_text
-from evokernel.scaffold.trial import state_apart
-from evokernel.scaffold.user_file import load_source
-from evokernel.scaffold.user_operation import UserOperation, find_subject
+from evokernel.scaffold.operation.dimensions import Layout, derive_layout
+from evokernel.scaffold.operation.trial import state_apart
+from evokernel.scaffold.operation.user_file import load_source
+from evokernel.scaffold.operation.user_operation import UserOperation, find_subject
 
 OPERATIONS = """
 import torch

@@ -1,6 +1,6 @@
 """Triangular factors and systems as one primitive each: the lower factor, and rows from the first to the last."""
 
-from evokernel.scaffold.operation_graph import Node, OperationGraph, Shape
+from evokernel.scaffold.loops.operation_graph import Node, OperationGraph, Shape
 
 
 def cholesky(graph: OperationGraph, source: Node, *, upper: bool) -> Node:

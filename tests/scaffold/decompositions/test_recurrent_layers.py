@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from evokernel.scaffold.recurrent_layers import WholeFunctions
-from evokernel.scaffold.trial import without_data
+from evokernel.scaffold.decompositions.recurrent_layers import WholeFunctions
+from evokernel.scaffold.operation.trial import without_data
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from evokernel.scaffold.operation_graph import Kind, Node, OperationGraph
+from evokernel.scaffold.loops.operation_graph import Kind, Node, OperationGraph
 
 _ROUND = """\
 static uint8_t to_{name}(float value) {{

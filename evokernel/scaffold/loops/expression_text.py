@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from evokernel.scaffold.narrow_numbers import FORMATS
-from evokernel.scaffold.operation_graph import INTEGERS, NARROW, Node
+from evokernel.scaffold.loops.narrow_numbers import FORMATS
+from evokernel.scaffold.loops.operation_graph import INTEGERS, NARROW, Node
 
 ATOM = 9
 _UNARY = 8

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from evokernel.scaffold.operation_graph import Node, OperationGraph, Shape
-from evokernel.scaffold.sizes import NotGeneral
+from evokernel.scaffold.loops.operation_graph import Node, OperationGraph, Shape
+from evokernel.scaffold.operation.sizes import NotGeneral
 
 
 @dataclass(frozen=True, slots=True)

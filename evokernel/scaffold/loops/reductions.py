@@ -2,8 +2,8 @@
 
 from math import prod
 
-from evokernel.scaffold.operation_graph import PLACES, Kind, Node, OperationGraph, Shape
-from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
+from evokernel.scaffold.loops.operation_graph import PLACES, Kind, Node, OperationGraph, Shape
+from evokernel.scaffold.operation.sizes import NotGeneral, SymbolicSizes
 
 RUNNING_EXTREMES = {
     "aten.cummax.default": ("cummax", "cumargmax"),

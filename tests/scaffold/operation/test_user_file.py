@@ -7,10 +7,10 @@ import torch
 from click.testing import CliRunner
 
 from evokernel.cli.init import command
-from evokernel.scaffold.dimensions import derive_layout
-from evokernel.scaffold.index_bounds import tied_by_indices
+from evokernel.scaffold.operation.dimensions import derive_layout
+from evokernel.scaffold.operation.index_bounds import tied_by_indices
+from evokernel.scaffold.operation.user_operation import find_subject
 from evokernel.scaffold.task_text import call_text
-from evokernel.scaffold.user_operation import find_subject
 
 HEAD = "import torch\nfrom functools import partial\n"
 BODIES = {

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from evokernel.scaffold.library_operations import DECOMPOSITIONS, max_pool_1d
+from evokernel.scaffold.decompositions.library_operations import DECOMPOSITIONS, max_pool_1d
 
 
 @pytest.mark.parametrize("padding", [(0, 0), (3, 2)])

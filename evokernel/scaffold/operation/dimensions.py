@@ -8,9 +8,9 @@ from math import prod
 from typing import Any
 
 from evokernel.errors import TaskError
-from evokernel.scaffold.sizes import FIRST, SECOND, NotGeneral, Quotient, SymbolicSizes, in_python
-from evokernel.scaffold.trial import dtype_name, operations_of, outputs_of, runs
-from evokernel.scaffold.user_operation import UserOperation
+from evokernel.scaffold.operation.sizes import FIRST, SECOND, NotGeneral, Quotient, SymbolicSizes, in_python
+from evokernel.scaffold.operation.trial import dtype_name, operations_of, outputs_of, runs
+from evokernel.scaffold.operation.user_operation import UserOperation
 from evokernel.source.expressions import evaluate
 
 Shapes = Mapping[str, tuple[int, ...]]

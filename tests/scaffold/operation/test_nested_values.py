@@ -9,10 +9,10 @@ import torch
 
 from evokernel.errors import TaskError
 from evokernel.export.template_text import fixed_texts
-from evokernel.scaffold.nested_values import constant_text
+from evokernel.scaffold.operation.nested_values import constant_text
+from evokernel.scaffold.operation.trial import changes_apart, outputs_of, state_apart
+from evokernel.scaffold.operation.user_operation import UserOperation, find_subject
 from evokernel.scaffold.task_text import call_text
-from evokernel.scaffold.trial import changes_apart, outputs_of, state_apart
-from evokernel.scaffold.user_operation import UserOperation, find_subject
 
 FILE = """
 from dataclasses import dataclass, field

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from evokernel.errors import TaskError
-from evokernel.scaffold.dimensions import derive_layout
-from evokernel.scaffold.example_text import parse_inputs
-from evokernel.scaffold.index_bounds import find_bounds, tied_by_indices
+from evokernel.scaffold.operation.dimensions import derive_layout
+from evokernel.scaffold.operation.example_text import parse_inputs
+from evokernel.scaffold.operation.index_bounds import find_bounds, tied_by_indices
+from evokernel.scaffold.operation.trial import changes_apart, counted_flops, state_apart
+from evokernel.scaffold.operation.user_operation import find_subject
 from evokernel.scaffold.operation_analysis import analyse
 from evokernel.scaffold.parameter_gradients import useless_apart
 from evokernel.scaffold.task_text import call_text
-from evokernel.scaffold.trial import changes_apart, counted_flops, state_apart
-from evokernel.scaffold.user_operation import find_subject
 from evokernel.scaffold.workloads import LIMITS, WorkloadCosts, plan_workloads
 
 
