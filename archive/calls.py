@@ -10,11 +10,11 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 
-from archive import checksums
-from archive.checksums import CHECKED
-from archive.database import Database
-from archive.records import numbers_of, read, to_json, usage_of, usage_values
-from archive.texts import put_text, unpack
+from archive.file import checksums
+from archive.file.checksums import CHECKED
+from archive.file.database import Database
+from archive.file.records import numbers_of, read, to_json, usage_of, usage_values
+from archive.file.texts import put_text, unpack
 from evokernel.errors import StoreError
 from evokernel.records.candidate import Usage, clean
 from evokernel.records.llm import CallStatus, Message, ModelCall, ModelCallResult, Origin, Spending, StoredCall

@@ -20,7 +20,7 @@ from archive.account import (
     RunAccount,
     populations_of,
 )
-from archive.database import Database
+from archive.file.database import Database
 from archive.identity import read_identity
 from archive.inbox import banned_programs
 from archive.journal import EntryKind

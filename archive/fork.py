@@ -5,13 +5,14 @@ import time
 from bisect import bisect_right
 from pathlib import Path
 
-from archive import chain, checksums, hidden_checks
-from archive.database import Database
+from archive import hidden_checks
+from archive.file import chain, checksums
+from archive.file.database import Database
+from archive.file.records import CANDIDATE_COLUMNS, EVALUATION_COLUMNS, PROPOSAL_COLUMNS
 from archive.identity import new_run, read_meta, write_meta
 from archive.journal import EntryKind
 from archive.lineage import ancestors
 from archive.queries import FIRST_STEP
-from archive.records import CANDIDATE_COLUMNS, EVALUATION_COLUMNS, PROPOSAL_COLUMNS
 from archive.store import Store
 from evokernel.errors import StoreCorrupt, StoreError
 

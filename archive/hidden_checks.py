@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from archive import checksums
-from archive.database import Database
+from archive.file import checksums
+from archive.file.database import Database
+from archive.file.records import INBOX_COLUMNS
 from archive.identity import read_meta, write_meta
 from archive.inbox import take_entry
 from archive.journal import InboxEntry
-from archive.records import INBOX_COLUMNS
 from archive.writing import append_evaluation
 from evokernel.records.candidate import clean
 from evokernel.records.evaluation import Evaluation

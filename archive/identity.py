@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from archive.checksums import checksum, refuse_changed
-from archive.database import Database
-from archive.records import to_json
+from archive.file.checksums import checksum, refuse_changed
+from archive.file.database import Database
+from archive.file.records import to_json
 from archive.writing import edit_row
 from evokernel.errors import RunMismatch
 from evokernel.records.candidate import clean

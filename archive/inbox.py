@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from archive import checksums, schema
-from archive.checksums import Values
-from archive.database import Database, connect
+from archive.file import checksums, schema
+from archive.file.checksums import Values
+from archive.file.database import Database, connect
+from archive.file.records import INBOX_COLUMNS
 from archive.journal import EntryKind, InboxEntry, inbox_entry
-from archive.records import INBOX_COLUMNS
 from archive.writing import append
 from evokernel.errors import StoreError
 from evokernel.records.candidate import clean

@@ -8,9 +8,9 @@ import math
 import sqlite3
 from typing import Any
 
-from archive.database import Database
-from archive.records import numbers_of, read, real, to_json
-from archive.texts import put_text, unpack
+from archive.file.database import Database
+from archive.file.records import numbers_of, read, real, to_json
+from archive.file.texts import put_text, unpack
 from evokernel.errors import StoreError
 from evokernel.records.candidate import clean
 from evokernel.records.llm import Insight, InsightKind

@@ -9,8 +9,8 @@ from typing import Any
 
 from archive import insights
 from archive.calls import failed_tries
-from archive.database import Database
-from archive.records import (
+from archive.file.database import Database
+from archive.file.records import (
     EVALUATION_COLUMNS,
     PROPOSAL_COLUMNS,
     Lineage,

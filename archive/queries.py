@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from archive.database import Database
-from archive.journal import EntryKind, lineages
-from archive.records import (
+from archive.file.database import Database
+from archive.file.records import (
     CANDIDATE_COLUMNS,
     EVALUATION_COLUMNS,
     PROPOSAL_COLUMNS,
@@ -17,6 +16,7 @@ from archive.records import (
     stored_candidate,
     stored_evaluation,
 )
+from archive.journal import EntryKind, lineages
 from evokernel.errors import StoreError
 from evokernel.records.candidate import Proposal
 from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Status

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any
 
-from archive import checksums
-from archive.checksums import CHECKED
-from archive.database import Database
-from archive.records import read, to_json
+from archive.file import checksums
+from archive.file.checksums import CHECKED
+from archive.file.database import Database
+from archive.file.records import read, to_json
 from evokernel.records.candidate import clean
 from evokernel.records.remarks import Remark, RemarkKind
 

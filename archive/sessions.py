@@ -5,9 +5,10 @@ import socket
 import time
 from dataclasses import dataclass
 
-from archive import checksums, writing
+from archive import writing
 from archive.calls import WITHOUT_CALLS, Calls
-from archive.database import Database
+from archive.file import checksums
+from archive.file.database import Database
 from evokernel.records.llm import Spending
 
 

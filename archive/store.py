@@ -7,15 +7,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from archive import hidden_checks, inbox, insights, queries, schema, sessions, summary, texts, writing
+from archive import hidden_checks, inbox, insights, queries, sessions, summary, writing
 from archive import identity as identities
 from archive.calls import Calls
-from archive.database import Database, connect, folder_for, refuse_foreign, refuse_unfit
-from archive.file_guard import SUFFIXES, FileGuard, dated
+from archive.file import schema, texts
+from archive.file.database import Database, connect, folder_for, refuse_foreign, refuse_unfit
+from archive.file.file_guard import SUFFIXES, FileGuard, dated
+from archive.file.lock import EngineLock
+from archive.file.records import NoCandidate, StoredCandidate, StoredEvaluation
 from archive.identity import RunIdentity
 from archive.journal import InboxEntry, ResultEntry, read_facts, read_results
-from archive.lock import EngineLock
-from archive.records import NoCandidate, StoredCandidate, StoredEvaluation
 from archive.remarks import Remarks
 from archive.sessions import SpentBudget
 from archive.verify import verify

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 from archive import queries
 from archive.account import RunAccount
-from archive.database import Database
+from archive.file.database import Database
+from archive.file.records import StoredCandidate, StoredEvaluation
 from archive.follower import evaluated_candidates
 from archive.identity import read_identity
 from archive.inbox import banned_programs
-from archive.records import StoredCandidate, StoredEvaluation
 from evokernel.records.evaluation import Fidelity, Status
 from evokernel.records.fitness import Fitness, fitness_of
 from evokernel.records.leader import LeaderChange
@@ -30,7 +30,7 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Numbers of results; by operator, `archive.effort` has them."""
+    """Numbers of results; by operator, `archive.views.effort` has them."""
 
     by_status: dict[str, int]
     """Results by status of the evaluation."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from archive.database import Database
+from archive.file.database import Database
 from archive.identity import RunIdentity
 from archive.journal import EvaluationEntry, ResultEntry
 from archive.queries import judged_again

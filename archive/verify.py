@@ -5,13 +5,13 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
 
-from archive import chain, checksums, schema
 from archive.calls import Calls
-from archive.database import Database
+from archive.file import chain, checksums, schema
+from archive.file.database import Database
+from archive.file.migrations import STEPS
+from archive.file.texts import unpack
 from archive.insights import KNOWN
 from archive.journal import EntryKind
-from archive.migrations import STEPS
-from archive.texts import unpack
 from evokernel.errors import StoreCorrupt, StoreError
 from evokernel.records.candidate import Candidate
 from evokernel.records.llm import CallStatus

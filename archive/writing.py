@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from archive import chain, checksums, insights
-from archive.checksums import Values, checksum
-from archive.database import Database
+from archive import insights
+from archive.file import chain, checksums
+from archive.file.checksums import Values, checksum
+from archive.file.database import Database
+from archive.file.records import INSERT_PROPOSAL, NoCandidate, evaluation_row, no_candidate_row, proposal_row, to_json
+from archive.file.texts import put_text
 from archive.journal import EntryKind
-from archive.records import INSERT_PROPOSAL, NoCandidate, evaluation_row, no_candidate_row, proposal_row, to_json
-from archive.texts import put_text
 from evokernel.errors import StoreError
 from evokernel.records.candidate import Proposal, clean
 from evokernel.records.evaluation import Evaluation

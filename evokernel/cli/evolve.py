@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from archive.lock import EngineLock
+from archive.file.lock import EngineLock
 from archive.store import Store, set_aside
 from evokernel.cli.completion import complete_stores
 from evokernel.cli.delivery import Delivery

@@ -11,7 +11,7 @@ from types import FrameType
 import click
 from rich.text import Text
 
-from archive.lock import EngineLock
+from archive.file.lock import EngineLock
 from archive.store import Store
 from evokernel.cli.display.tables import dollars as dollars_text
 from evokernel.cli.display.tables import put, table

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 from rich.text import Text
 
+from archive.file.records import StoredEvaluation
 from archive.queries import candidate_of_step
-from archive.records import StoredEvaluation
 from evokernel.cli.display.tables import (
     code,
     holdout_text,

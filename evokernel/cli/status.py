@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 from rich.text import Text
 
+from archive.file.lock import is_locked
 from archive.hidden_checks import StoredCheck
 from archive.hints import Hint
 from archive.journal import ConfigEntry
-from archive.lock import is_locked
 from evokernel.cli.display.recent import recent_table
 from evokernel.cli.display.tables import (
     comparison,

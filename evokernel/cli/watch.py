@@ -13,7 +13,7 @@ from typing import Self
 import click
 from rich.console import Console
 
-from archive.database import refuse_unfit
+from archive.file.database import refuse_unfit
 from archive.follower import FollowedResult
 from evokernel.cli.display.following import StoreFollower, StoreLook
 from evokernel.cli.display.live import JudgedLine, SearchView, make_view

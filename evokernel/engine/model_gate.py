@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 from traceback import extract_tb
 
-from archive.records import NoCandidate
+from archive.file.records import NoCandidate
 from evokernel.engine.inbox import AnsweredPrompt
 from evokernel.errors import BudgetSpent, ModelError, ModelsUnavailable
 from evokernel.protocols import CallLog, LanguageModel, Operator, asks_model

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from archive.account import RunAccount
 from archive.calls import failed_tries
+from archive.file.records import NoCandidate
 from archive.follower import LeadingEvaluation
 from archive.queries import last_failure
-from archive.records import NoCandidate
 from archive.results import commit_result
 from archive.session_notes import write_diversity
 from evokernel.engine.agent_services import SearchServices

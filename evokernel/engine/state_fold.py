@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from archive.account import BannedProgram, EndedStep, RunAccount, judged_result, measured_program, populations_of
+from archive.file.records import NoCandidate
 from archive.grid import GridArchive
 from archive.hidden_checks import CHECK
 from archive.journal import EmptyStep, EvaluationEntry, Fact, InboxEntry, InsightEntry, ResultEntry
-from archive.records import NoCandidate
 from archive.verdict_filter import VerdictFilter
 from evokernel.engine.inbox import (
     LOOK,

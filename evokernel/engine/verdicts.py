@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from archive.effort import device_s
-from archive.records import StoredEvaluation
+from archive.file.records import StoredEvaluation
 from archive.store import Store
+from archive.views.effort import device_s
 from evokernel.protocols import Evaluator, takes_checks
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity, Fidelity, Status

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import yaml
 
-from archive.activity import last_stop
 from archive.store import Store
+from archive.views.activity import last_stop
 from evokernel.queue.records import StoreFacts
 
 

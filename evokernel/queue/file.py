@@ -9,7 +9,7 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Self
 
-from archive.database import Database, connect, folder_for
+from archive.file.database import Database, connect, folder_for
 from evokernel.errors import ConfigError, StoreError
 from evokernel.queue.records import (
     EntryState,

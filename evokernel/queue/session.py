@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from archive.lock import EngineLock
+from archive.file.lock import EngineLock
 from evokernel.errors import StoreLocked
 from evokernel.evaluate.inside.process.seal import PR_SET_PDEATHSIG, prctl
 

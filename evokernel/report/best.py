@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from archive.candidate_tables import measured_finally, seeds
 from archive.store import Store
+from archive.views.candidate_tables import measured_finally, seeds
 from evokernel.errors import StoreError
 from evokernel.records.candidate import SEED, Candidate
 from evokernel.records.evaluation import Evaluation

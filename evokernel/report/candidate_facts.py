@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from archive.candidate_tables import candidate_lines
+from archive.file.records import StoredCandidate, StoredEvaluation
 from archive.identity import RunIdentity
-from archive.records import StoredCandidate, StoredEvaluation
 from archive.store import Store
+from archive.views.candidate_tables import candidate_lines
 from evokernel.errors import StoreCorrupt
 from evokernel.records.candidate import Proposal
 from evokernel.records.evaluation import Fidelity

@@ -9,12 +9,12 @@ from typing import Any
 
 import yaml
 
-from archive.effort import device_seconds
 from archive.follower import read_account
 from archive.identity import RunIdentity
 from archive.sessions import SpentBudget
-from archive.setting_changes import edits_of
 from archive.store import Store
+from archive.views.effort import device_seconds
+from archive.views.setting_changes import edits_of
 from evokernel.config.run import RunConfig, flat_settings
 from evokernel.errors import StoreError
 from evokernel.records.evaluation import Evaluation

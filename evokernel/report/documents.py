@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from archive.effort import PairEffort
+from archive.file.records import StoredEvaluation
 from archive.hidden_checks import StoredCheck
-from archive.records import StoredEvaluation
+from archive.views.effort import PairEffort
 from evokernel.records.candidate import Proposal
 from evokernel.records.evaluation import Evaluation
 from evokernel.records.evaluation_document import evaluation_document, speedup_document

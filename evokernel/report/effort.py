@@ -7,7 +7,8 @@ from functools import lru_cache
 
 import yaml
 
-from archive.effort import (
+from archive.store import Store
+from archive.views.effort import (
     CallCosts,
     StepOutcomes,
     best_gains,
@@ -16,7 +17,6 @@ from archive.effort import (
     outcomes_by_model,
     outcomes_by_operator,
 )
-from archive.store import Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from archive.candidate_tables import result_seqs
-from archive.progress_axis import BYS, By, ProgressAxis
 from archive.store import Store
+from archive.views.candidate_tables import result_seqs
+from archive.views.progress_axis import BYS, By, ProgressAxis
 from evokernel.records.remarks import RemarkKind
 
 SHOWN = 2000

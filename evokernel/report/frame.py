@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from archive.effort import StepEffort, device_s, step_efforts
 from archive.follower import LeadingEvaluation
-from archive.progress_axis import BYS, ProgressAxis
 from archive.store import Store
+from archive.views.effort import StepEffort, device_s, step_efforts
+from archive.views.progress_axis import BYS, ProgressAxis
 from evokernel.errors import StoreError, install
 from evokernel.records.evaluation import Evaluation
 from evokernel.records.timing import combined_speedup, floor_share

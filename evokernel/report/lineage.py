@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from archive.file.records import StoredCandidate, StoredEvaluation
 from archive.lineage import ancestors, main_line
-from archive.records import StoredCandidate, StoredEvaluation
 from archive.store import Store
 from evokernel.records.candidate import Proposal
 from evokernel.records.timing import Speedup, combined_speedup

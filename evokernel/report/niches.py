@@ -7,9 +7,9 @@ from typing import Any
 
 import yaml
 
-from archive.candidate_tables import descriptors_by_candidate
 from archive.grid import GridArchive
 from archive.store import Store
+from archive.views.candidate_tables import descriptors_by_candidate
 from evokernel.report.points import Point
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from archive.candidate_tables import measured_finally
-from archive.failures import Failures, failures_of, nothing_of
 from archive.lineage import further_parents
 from archive.store import Store
+from archive.views.candidate_tables import measured_finally
+from archive.views.failures import Failures, failures_of, nothing_of
 from evokernel.records.candidate import EVERYWHERE
 from evokernel.records.evaluation import Evaluation
 from evokernel.records.evaluation_document import speedup_document

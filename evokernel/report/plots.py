@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from archive.candidate_tables import operators_by_candidate
 from archive.lineage import lineage_graph, main_line
-from archive.progress_axis import By
 from archive.store import Store
+from archive.views.candidate_tables import operators_by_candidate
+from archive.views.progress_axis import By
 from evokernel.errors import StoreError
 from evokernel.records.candidate import EVERYWHERE
 from evokernel.records.remarks import RemarkKind

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from archive.candidate_tables import CandidateLine, candidate_lines
-from archive.progress_axis import BYS, ProgressAxis
 from archive.store import Store
+from archive.views.candidate_tables import CandidateLine, candidate_lines
+from archive.views.progress_axis import BYS, ProgressAxis
 
 NOT_JUDGED = "not judged"
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from archive.effort import StepEffort, step_efforts
 from archive.hints import Hint, hints_in_force
 from archive.store import Store
+from archive.views.effort import StepEffort, step_efforts
 from evokernel.records.candidate import Proposal
 from evokernel.records.llm import Insight
 from evokernel.report.effort import prices_known

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from archive.follower import read_account, unfinished_lead
-from archive.recent import RecentWork, work_since
 from archive.store import Store
+from archive.views.recent import RecentWork, work_since
 from evokernel.records.leader import LeaderChange
 from evokernel.records.remarks import Remark, RemarkKind
 

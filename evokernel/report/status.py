@@ -9,17 +9,17 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 
-from archive.activity import last_session, last_stop
-from archive.candidate_tables import IslandRow, island_rows, results_by_mode
-from archive.effort import ExpectedGain, PairEffort, efforts_by_pair, predicted_gains
 from archive.follower import read_account, unfinished_lead
 from archive.hidden_checks import StoredCheck
 from archive.hints import Hint, hints_in_force
 from archive.journal import ConfigEntry
 from archive.session_notes import read_diversity, read_host_activity
 from archive.sessions import SpentBudget
-from archive.setting_changes import edits_of
 from archive.store import Store
+from archive.views.activity import last_session, last_stop
+from archive.views.candidate_tables import IslandRow, island_rows, results_by_mode
+from archive.views.effort import ExpectedGain, PairEffort, efforts_by_pair, predicted_gains
+from archive.views.setting_changes import edits_of
 from evokernel.records.diversity import IslandDiversity
 from evokernel.records.evaluation import Mode
 from evokernel.records.host_activity import HostActivity

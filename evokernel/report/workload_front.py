@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from archive.store import Store
-from archive.workload_times import TimedCandidate, timed_candidates
+from archive.views.workload_times import TimedCandidate, timed_candidates
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from archive.activity import mark, seconds_used
 from archive.store import Store
+from archive.views.activity import mark, seconds_used
 from evokernel import __version__
 from evokernel.errors import StoreError
 from evokernel.report.html import data_text

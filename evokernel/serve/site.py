@@ -12,8 +12,8 @@ from typing import Any, Self
 
 from starlette.responses import Response
 
-from archive.candidate_tables import candidates_with_text
 from archive.store import Store
+from archive.views.candidate_tables import candidates_with_text
 from evokernel.report.candidate_facts import calls_document, candidate_document
 from evokernel.report.html import SCRIPTS, ReportPage, data_text, shell
 from evokernel.report.safe_text import one_line

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from archive.effort import device_seconds, efforts_by_pair
 from archive.journal import EmptyStep, InboxEntry, ResultEntry
 from archive.store import Store
+from archive.views.effort import device_seconds, efforts_by_pair
 from evokernel.agents.services import ServiceReference
 from evokernel.agents.transport import AgentTransport
 from evokernel.config.models import ModelConfig

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from archive.database import connect
+from archive.file.database import connect
 from archive.store import Store
 from evokernel.errors import StoreCorrupt, StoreError
 from tests.archive.records import good, propose, result

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archive.chain import FACTS
-from archive.checksums import CHECKED
+from archive.file.chain import FACTS
+from archive.file.checksums import CHECKED
 from archive.fork import fork
 from archive.store import Store
 from evokernel.records.candidate import clean

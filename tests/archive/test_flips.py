@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from archive.file.texts import unpack
 from archive.store import Store
-from archive.texts import unpack
 from evokernel.errors import StoreError
 from tests.support.stores import fill_store
 

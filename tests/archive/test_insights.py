@@ -4,10 +4,10 @@ import sqlite3
 
 import pytest
 
-from archive.effort import outcomes_by_operator
 from archive.fork import fork
 from archive.journal import EmptyStep, InsightEntry, ResultEntry
 from archive.store import NoCandidate, Store
+from archive.views.effort import outcomes_by_operator
 from evokernel.errors import StoreCorrupt, StoreError
 from evokernel.records.candidate import Usage
 from evokernel.records.llm import Insight, InsightKind

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from archive import schema
-from archive.database import connect
+from archive.file import schema
+from archive.file.database import connect
+from archive.file.migrations import STEPS
 from archive.journal import ConfigEntry, EmptyStep, EvaluationEntry, InboxEntry, ResultEntry, StopEntry
-from archive.migrations import STEPS
 from archive.store import NoCandidate, Store
 from evokernel.errors import SchemaTooNew, StoreCorrupt, StoreError
 from evokernel.records.candidate import Usage

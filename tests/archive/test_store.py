@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from archive.effort import outcomes_by_operator
 from archive.journal import ConfigEntry, EmptyStep, EvaluationEntry, InboxEntry, ResultEntry, StopEntry
 from archive.store import NoCandidate, Store, set_aside
+from archive.views.effort import outcomes_by_operator
 from evokernel.errors import RunMismatch, StoreCorrupt, StoreError
 from evokernel.records.candidate import Usage
 from evokernel.records.evaluation import Fidelity, Status

@@ -4,8 +4,8 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from archive.file.texts import unpack
 from archive.store import Store
-from archive.texts import unpack
 
 THREADS = 8
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from archive import schema
+from archive.file import schema
 from archive.fork import fork
 from archive.journal import Fact
 from archive.store import Store, set_aside

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from archive.chain import sign_all
+from archive.file.chain import sign_all
 from archive.journal import ConfigEntry, ResultEntry
 from archive.queries import judged_again
 from archive.store import Store

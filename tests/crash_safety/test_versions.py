@@ -10,7 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from archive import schema
+from archive.file import schema
 from archive.journal import ResultEntry
 from archive.store import Store
 from evokernel.cli.group import main

@@ -12,9 +12,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from archive.activity import last_stop
 from archive.journal import ResultEntry
 from archive.store import Store
+from archive.views.activity import last_stop
 from evokernel.cli.group import main
 from evokernel.config.model_choice import ASKING_SHARES
 from evokernel.engine.search_session import UNBEATEN

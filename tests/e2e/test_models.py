@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from archive.file.texts import unpack
 from archive.journal import Fact, ResultEntry
 from archive.store import Store
-from archive.texts import unpack
 from evokernel.config.run import RunConfig
 from evokernel.engine.assemble import make_operators
 from evokernel.engine.search import Search

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from archive.effort import efforts_by_pair
 from archive.journal import ResultEntry
 from archive.store import Store
+from archive.views.effort import efforts_by_pair
 from evokernel.config.models import ModelConfig
 from evokernel.engine.model_gate import PATIENCE
 from evokernel.engine.search import Search

@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from archive import schema
+from archive.file import schema
 from archive.store import Store
 from tests.crash_safety.processes import ROOT, environment
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archive.candidate_tables import seeds
 from archive.store import Store
+from archive.views.candidate_tables import seeds
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, Fidelity, Status
 from evokernel.records.timing import Speedup, floor_share

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from archive.effort import best_gains
 from archive.fork import fork
 from archive.hints import hints_in_force
 from archive.store import Store
+from archive.views.effort import best_gains
 from evokernel.records.candidate import Usage
 from evokernel.records.evaluation import Fidelity
 from evokernel.records.llm import CallStatus, Insight, InsightKind

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import yaml
 
-from archive.failures import failures_of, nothing_of
+from archive.views.failures import failures_of, nothing_of
 from evokernel.records.evaluation import Status
 from evokernel.report.niches import niche_maps
 from evokernel.report.points import points_of

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import yaml
 
-from archive.activity import last_fact_at, last_heard, last_stop
 from archive.follower import FollowedResult, LeadingEvaluation, RunFollower
 from archive.store import Store
+from archive.views.activity import last_fact_at, last_heard, last_stop
 from evokernel.cli.display.snapshot import NOTHING, Snapshot, snapshot_of
 from evokernel.config.run import BudgetConfig
 from evokernel.engine.stoppers import stopper_from

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from archive.inbox import banned_programs
 from archive.store import Store
-from archive.timed_programs import timed_programs
+from archive.views.timed_programs import timed_programs
 from evokernel.records.timing import Z95
 
 

@@ -5,7 +5,7 @@ import sqlite3
 import time
 from pathlib import Path
 
-from archive.database import Database
+from archive.file.database import Database
 from evokernel.errors import StoreError
 
 SUFFIXES = ("", "-wal", "-shm")

@@ -5,8 +5,8 @@ The version of a file is the number of steps that it has had.
 
 from collections.abc import Callable
 
-from archive import chain, checksums
-from archive.database import Database
+from archive.file import chain, checksums
+from archive.file.database import Database
 
 Step = Callable[[Database], None]
 

@@ -4,8 +4,8 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
-from archive.database import Database, open_unchecked
-from archive.migrations import STEPS, Step
+from archive.file.database import Database, open_unchecked
+from archive.file.migrations import STEPS, Step
 from evokernel.errors import SchemaTooNew, StoreCorrupt, StoreError
 
 APPLICATION_ID = 0x65766B31  # "evk1" in the header of the file, where `file` and SQLite look for it

@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from archive.effort import STEP_MODELS
+from archive.file.texts import unpack
 from archive.inbox import banned_programs
 from archive.store import Store
-from archive.texts import unpack
-from archive.timed_programs import timed_programs
+from archive.views.effort import STEP_MODELS
+from archive.views.timed_programs import timed_programs
 from evokernel.records.candidate import EVERYWHERE, SEED
 from evokernel.records.evaluation import Fidelity, Mode, Status
 

@@ -5,7 +5,7 @@ import threading
 
 import zstandard
 
-from archive.database import Database
+from archive.file.database import Database
 from evokernel.errors import StoreCorrupt
 
 _LEVEL = 3

@@ -8,8 +8,8 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from archive.database import Database
-from archive.records import INBOX_COLUMNS
+from archive.file.database import Database
+from archive.file.records import INBOX_COLUMNS
 from evokernel.errors import StoreCorrupt
 
 Values = tuple[object, ...]

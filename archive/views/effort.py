@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from archive.calls import COST_USD, TOKENS, USABLE, WITHOUT_CALLS, failed_tries
 from archive.store import Store
-from archive.timed_programs import timed_programs
+from archive.views.timed_programs import timed_programs
 from evokernel.records.llm import CallStatus
 
 _MODEL = "CASE model WHEN '' THEN 'unnamed' ELSE model END"  # an answer from elsewhere need not name its author

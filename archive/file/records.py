@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
-from archive.texts import unpack
+from archive.file.texts import unpack
 from evokernel.errors import StoreCorrupt
 from evokernel.records.candidate import Candidate, Proposal, Usage, clean
 from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode, Stage, Status

@@ -1,6 +1,6 @@
 """Chain of digests over the journal: the digest of each entry covers the one before and all facts of the entry.
 
-Digests are hashes as `archive.checksums` makes them, of these tuples:
+Digests are hashes as `archive.file.checksums` makes them, of these tuples:
 
 * proposal: its row; ordinal, candidate and kind of each edge; the row of its candidate, or None where the candidate
   was there before;
@@ -13,9 +13,9 @@ A proposal is written before the entry that ends it, so its digest waits in its 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from archive.checksums import Values, digest_of, pages
-from archive.database import Database
-from archive.records import CANDIDATE_COLUMNS, EVALUATION_COLUMNS, INBOX_COLUMNS, PROPOSAL_COLUMNS
+from archive.file.checksums import Values, digest_of, pages
+from archive.file.database import Database
+from archive.file.records import CANDIDATE_COLUMNS, EVALUATION_COLUMNS, INBOX_COLUMNS, PROPOSAL_COLUMNS
 
 FACTS = {
     "evaluations": EVALUATION_COLUMNS,
