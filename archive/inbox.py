@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from archive.file import checksums, schema
+from archive.file import checksums, file_version
 from archive.file.checksums import Values
 from archive.file.database import Database, connect
 from archive.file.records import INBOX_COLUMNS
@@ -28,7 +28,7 @@ def put(path: Path, kind: str, payload: Any, *, author: str) -> int:
         text = json.dumps(payload)
     except (TypeError, ValueError) as error:
         raise StoreError(f"an inbox entry must be made of JSON values: {error}") from error
-    schema.refuse_unusable(path)
+    file_version.refuse_unusable(path)
     database = connect(path, write=True)
     try:
         _refuse_other_schema(database)
@@ -40,9 +40,9 @@ def put(path: Path, kind: str, payload: Any, *, author: str) -> int:
 
 
 def _refuse_other_schema(database: Database) -> None:
-    version = schema.version_of(database)
-    schema.refuse_newer(database, version)
-    if version != schema.VERSION:
+    version = file_version.version_of(database)
+    file_version.refuse_newer(database, version)
+    if version != file_version.VERSION:
         raise StoreError(
             f"{database.path} has an old schema ({version}); resume the run once, which brings it up to date"
         )

@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from archive import hidden_checks, inbox, insights, queries, sessions, summary, writing
 from archive import identity as identities
 from archive.calls import Calls
-from archive.file import schema, texts
+from archive.file import file_version, texts
 from archive.file.database import Database, connect, folder_for, refuse_foreign, refuse_unfit
 from archive.file.file_guard import SUFFIXES, FileGuard, dated
 from archive.file.lock import EngineLock
@@ -75,7 +75,7 @@ class Store:
         if not write:
             return cls(_for_reading(path), None)
         refuse_unfit(path)
-        schema.refuse_unusable(path)  # before anything is made beside a file of somebody else
+        file_version.refuse_unusable(path)  # before anything is made beside a file of somebody else
         folders = folder_for(path)
         lock: EngineLock | None = None
         made: tuple[Path, ...] = ()
@@ -337,11 +337,11 @@ def _remove_folders(folders: Iterable[Path]) -> None:
 def _for_reading(path: Path) -> Database:
     database = connect(path, write=False)
     try:
-        version = schema.version_of(database)
-        schema.refuse_newer(database, version)
-        if version == schema.VERSION:
+        version = file_version.version_of(database)
+        file_version.refuse_newer(database, version)
+        if version == file_version.VERSION:
             return database
-        copy = schema.in_memory_copy(database)
+        copy = file_version.in_memory_copy(database)
     except BaseException:
         database.close()
         raise
@@ -352,7 +352,7 @@ def _for_reading(path: Path) -> Database:
 def _for_writing(path: Path) -> Database:
     database = connect(path, write=True, create=True)
     try:
-        schema.upgrade(database)
+        file_version.upgrade(database)
         database.rows("PRAGMA wal_checkpoint(PASSIVE)")  # what a killed session left in the log goes into the file
     except BaseException:
         database.close()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 
 from archive.calls import Calls
-from archive.file import chain, checksums, schema
+from archive.file import chain, checksums, file_version
 from archive.file.database import Database
 from archive.file.migrations import STEPS
 from archive.file.texts import unpack
@@ -89,7 +89,7 @@ def _structure(database: Database) -> list[str]:
         f"a row of {row['table']} (rowid {row['rowid']}) refers to a missing row of {row['parent']}"
         for row in database.rows("PRAGMA foreign_key_check")
     ]
-    if int(database.number("PRAGMA user_version")) != schema.VERSION:
+    if int(database.number("PRAGMA user_version")) != file_version.VERSION:
         found.append("the schema version is not that of this release")
     return found
 

@@ -73,7 +73,7 @@ def one(file: str, name: str, inputs: str, *, written: bool) -> dict[str, Any]:
     from evokernel.errors import EvokernelError
     from evokernel.scaffold.inductor.trace_sizes import check_workloads
     from evokernel.scaffold.project import ProjectSettings, init_project
-    from evokernel.scaffold.seed import check_seed
+    from evokernel.scaffold.project_seeds import check_seed
 
     settings = ProjectSettings(kernel=(lambda *_: "") if written else None)
 

@@ -8,7 +8,7 @@ from evokernel.errors import RunMismatch
 
 # A replay of the store must give the state the live run had: only what steers future choices may change.
 _FREE = (
-    "budget.",
+    "budget",
     "in_flight",
     "store",
     "evaluation.gpus",
@@ -67,5 +67,5 @@ def _misspelt(settings: Mapping[str, Any]) -> tuple[str, ...]:
 
 def may_change(key: str, islands: Sequence[str]) -> bool:
     """Say whether a setting, by dotted key, may differ in the next session of a run with these islands."""
-    free = (f"islands.{name}.{part}" for name in islands for part in _FREE_OF_ISLANDS)
-    return key.startswith(_FREE) or any(f"{key}.".startswith(f"{each}.") for each in free)
+    free = (*_FREE, *(f"islands.{name}.{part}" for name in islands for part in _FREE_OF_ISLANDS))
+    return f"{key}.".startswith(tuple(f"{each}." for each in free))

@@ -139,7 +139,7 @@ def _opens(name: str) -> bool:
 
 def _neighbours(gpu: GpuFacts) -> Finding:
     """List the other processes that compute on the GPU now."""
-    from evokernel.evaluate.device.neighbours import compute_processes  # imports torch, which takes a second
+    from evokernel.evaluate.device.gpu_conditions import compute_processes  # imports torch, which takes a second
 
     try:
         others = compute_processes(gpu.index)

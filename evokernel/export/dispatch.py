@@ -1,4 +1,4 @@
-"""Dispatch of an exported operator: its kernels are judged at sizes between the searched ones, beside torch alone."""
+"""Dispatch of an exported operator: which kernel serves which size, the task's own and those between them."""
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,12 +9,14 @@ from typing import Any
 from evokernel.config.run import DEVICE_OF, RunConfig
 from evokernel.errors import EvokernelError
 from evokernel.evaluate.client.devices import StartJudge
-from evokernel.evaluate.client.evaluate_kernel import judge_each
+from evokernel.evaluate.client.evaluate_kernel import KernelVerdict, judge_each
 from evokernel.export.dispatch_tree import TORCH, MeasuredSize, Tree, borders, fit_tree, leaves
 from evokernel.export.size_domain import Dims, SizeDomain, size_domain, touched
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Fidelity
 from evokernel.records.evaluation_document import speedup_document
+from evokernel.records.timing import Speedup
+from evokernel.report.verdicts import over_torch
 from evokernel.rng import stream
 from evokernel.task import Task, Workload
 from evokernel.tasks.at_sizes import write_at_sizes
@@ -77,6 +79,55 @@ class Dispatch:
             found = leaf.interval
             speed = f"{found.value:.3g}x ({found.low:.3g} to {found.high:.3g})" if leaf.arm else "1x"
             yield ", ".join(path) or "everywhere between", leaf.arm or "torch", f"{speed}, {len(leaf.points)} sizes"
+
+
+@dataclass(frozen=True, slots=True)
+class Winner:
+    """The kernel for one workload."""
+
+    workload: Workload
+    module: str
+    """Name of the module that holds it."""
+    speedup: Speedup | None
+    """On that workload; None where it was not timed alone."""
+
+
+def winners(
+    task: Task, judgements: Mapping[str, KernelVerdict], *, dispatch: Dispatch | None = None, accept_from: float = 0.0
+) -> list[Winner]:
+    """Return the kernel for each workload that is not left to torch.
+
+    A search workload gets the fastest, by the low end of its speed-up, where its speed-up over torch does not begin
+    below `accept_from`. Held-out ones are measured one by one for a dispatch. Else they are timed together, and get
+    the kernel that is fastest there, if it is faster than the baselines: an operator must not slow its user down.
+
+    Args:
+        task: with the workloads of one class of devices.
+        judgements: by module name of each kernel, each right on all workloads.
+        dispatch: what was measured beside torch, if it was.
+        accept_from: the least speed-up over torch.
+    """
+    workloads = next(iter(task.workloads.values()))
+    beside_torch = [(dims, point.speedups) for dims, point in dispatch.measured] if dispatch else []
+    found = []
+    for workload in workloads.search:
+        timings = [(t, name) for name, j in judgements.items() for t in j.last.timings if t.workload == workload.name]
+        timing, module = max(timings, key=lambda pair: pair[0].speedup.low)
+        over = over_torch(judgements[module].last, timing)
+        over = next((speedups[module] for dims, speedups in beside_torch if dims == workload.dims), over)
+        if over.low >= accept_from:
+            found.append(Winner(workload, module, timing.speedup))
+    held = {name: j.last.metrics.get("holdout_speedup", 0.0) for name, j in judgements.items()}
+    for workload in workloads.holdout:
+        module = max(held, key=held.__getitem__)
+        speedups = next((speedups for dims, speedups in beside_torch if dims == workload.dims), None)
+        if speedups is not None:
+            module = max(speedups, key=lambda name: speedups[name].low)
+            if speedups[module].low >= accept_from:
+                found.append(Winner(workload, module, speedups[module]))
+        elif held[module] >= max(1.0, accept_from):
+            found.append(Winner(workload, module, None))
+    return found
 
 
 def measure_dispatch(

@@ -24,10 +24,9 @@ from evokernel.evaluate.client.evaluate_kernel import KernelVerdict, judge, judg
 from evokernel.evaluate.client.judge_process import JudgeHostClient
 from evokernel.evaluate.device.device_class import this_machine
 from evokernel.export.check import check_exported, check_reference
-from evokernel.export.dispatch import Dispatch, WrongBetween, measure_dispatch
+from evokernel.export.dispatch import Dispatch, WrongBetween, measure_dispatch, winners
 from evokernel.export.files import KERNEL, export_files
 from evokernel.export.reference import reference_files
-from evokernel.export.torch_operator import winners
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, Fidelity
 from evokernel.records.hidden_check import HiddenCheck

@@ -1,11 +1,10 @@
 """Export as an operator of PyTorch: a kernel for each known shape, torch for all others."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from evokernel.config.run import DEVICE_OF
 from evokernel.evaluate.client.evaluate_kernel import KernelVerdict
-from evokernel.export.dispatch import Dispatch
+from evokernel.export.dispatch import Dispatch, Winner, winners
 from evokernel.export.dispatch_tree import tree_text
 from evokernel.export.template_text import (
     dimensions_in_shapes,
@@ -19,60 +18,9 @@ from evokernel.export.template_text import (
     strides_text,
     written,
 )
-from evokernel.records.timing import Speedup
-from evokernel.report.verdicts import over_torch
-from evokernel.task import Role, Task, Tensor, Workload
+from evokernel.task import Role, Task, Tensor
 
 ALIGNMENTS = {"cpu": 64, "cuda": 256}
-
-
-@dataclass(frozen=True, slots=True)
-class Winner:
-    """The kernel for one workload."""
-
-    workload: Workload
-    module: str
-    """Name of the module that holds it."""
-    speedup: Speedup | None
-    """On that workload; None where it was not timed alone."""
-
-
-def winners(
-    task: Task, judgements: Mapping[str, KernelVerdict], *, dispatch: Dispatch | None = None, accept_from: float = 0.0
-) -> list[Winner]:
-    """Return the kernel for each workload that is not left to torch.
-
-    A search workload gets the fastest, by the low end of its speed-up, where its speed-up over torch does not begin
-    below `accept_from`. Held-out ones are measured one by one for a dispatch. Else they are timed together, and get
-    the kernel that is fastest there, if it is faster than the baselines: an operator must not slow its user down.
-
-    Args:
-        task: with the workloads of one class of devices.
-        judgements: by module name of each kernel, each right on all workloads.
-        dispatch: what was measured beside torch, if it was.
-        accept_from: the least speed-up over torch.
-    """
-    workloads = next(iter(task.workloads.values()))
-    beside_torch = [(dims, point.speedups) for dims, point in dispatch.measured] if dispatch else []
-    found = []
-    for workload in workloads.search:
-        timings = [(t, name) for name, j in judgements.items() for t in j.last.timings if t.workload == workload.name]
-        timing, module = max(timings, key=lambda pair: pair[0].speedup.low)
-        over = over_torch(judgements[module].last, timing)
-        over = next((speedups[module] for dims, speedups in beside_torch if dims == workload.dims), over)
-        if over.low >= accept_from:
-            found.append(Winner(workload, module, timing.speedup))
-    held = {name: j.last.metrics.get("holdout_speedup", 0.0) for name, j in judgements.items()}
-    for workload in workloads.holdout:
-        module = max(held, key=held.__getitem__)
-        speedups = next((speedups for dims, speedups in beside_torch if dims == workload.dims), None)
-        if speedups is not None:
-            module = max(speedups, key=lambda name: speedups[name].low)
-            if speedups[module].low >= accept_from:
-                found.append(Winner(workload, module, speedups[module]))
-        elif held[module] >= max(1.0, accept_from):
-            found.append(Winner(workload, module, None))
-    return found
 
 
 def op_file(

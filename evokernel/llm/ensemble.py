@@ -80,10 +80,9 @@ class ModelEnsemble:
     """Several models behind budgets, limits and the record of calls. Implements `LanguageModel`.
 
     A request names the model to ask first, or draws one by weight, the same one however often a run is repeated. A
-    reply that was stored for its
-    step is returned again without cost, and so is an earlier run's reply to an equal request. Such a reply keeps its
-    tokens: a budget of tokens counts it, and a replay ends where its original did. Every attempt is a call of its own
-    in the log, and all attempts of a request at one model are the same sample.
+    reply that was stored for its step is returned again without cost, and so is an earlier run's reply to an equal
+    request. Such a reply keeps its tokens: a budget of tokens counts it, and a replay ends where its original did.
+    Every attempt is a call of its own in the log, and all attempts of a request at one model are the same sample.
 
     An attempt that the provider answered with an error, or that never reached it, counts as free. One that ran out of
     time or broke off, and a reply without usage, count with all that was reserved. Spending can pass a budget only

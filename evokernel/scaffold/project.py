@@ -27,7 +27,7 @@ from evokernel.scaffold.operation.user_operation import UserOperation, find_subj
 from evokernel.scaffold.operation_analysis import OperationAnalysis, analyse
 from evokernel.scaffold.parameter_gradients import useless_apart
 from evokernel.scaffold.project_precision import project_precision, tensor_dtypes
-from evokernel.scaffold.seed import OperationTask, Seed, make_seeds
+from evokernel.scaffold.project_seeds import OperationTask, Seed, make_seeds
 from evokernel.scaffold.task_text import TaskDraft, task_text, template
 from evokernel.scaffold.workloads import LIMITS, WorkloadCosts, WorkloadDraft, dims_of, plan_workloads
 from evokernel.source.expressions import evaluate

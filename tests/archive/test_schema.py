@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from archive.file import schema
+from archive.file import file_version
 from archive.file.database import connect
 from archive.file.migrations import STEPS
 from archive.journal import ConfigEntry, EmptyStep, EvaluationEntry, InboxEntry, ResultEntry, StopEntry
@@ -47,7 +47,7 @@ def old(path):
 def upgrade(path, *steps):
     database = connect(path, write=True)
     try:
-        schema.upgrade(database, (*STEPS, *steps))
+        file_version.upgrade(database, (*STEPS, *steps))
     finally:
         database.close()
 
@@ -98,13 +98,13 @@ def check_first(store):
 
 
 def test_a_new_file_has_the_current_version(old):
-    assert version(old) == schema.VERSION == 4
+    assert version(old) == file_version.VERSION == 4
 
 
 def test_the_first_step_makes_the_tables_that_the_first_release_made(first, tmp_path):
     made = tmp_path / "made.db"
     database = connect(made, write=True, create=True)
-    schema.upgrade(database, STEPS[:1])
+    file_version.upgrade(database, STEPS[:1])
     database.close()
     assert version(made) == version(first) == 1
     assert shape(made) == shape(first)
@@ -134,7 +134,7 @@ def test_a_file_of_the_first_release_is_brought_up_to_date_and_goes_on(first, tm
         store.commit(6, good(6))
         store.commit(5, good(5))
         assert store.verify() == []
-    assert version(first) == schema.VERSION
+    assert version(first) == file_version.VERSION
     with Store.open(tmp_path / "new.db", write=True):
         pass
     assert set(shape(first)) == set(shape(tmp_path / "new.db"))
@@ -143,7 +143,7 @@ def test_a_file_of_the_first_release_is_brought_up_to_date_and_goes_on(first, tm
 def test_an_old_file_is_brought_up_to_date_with_its_rows(old):
     upgrade(old, further)
     upgrade(old, further)
-    assert version(old) == schema.VERSION + 1
+    assert version(old) == file_version.VERSION + 1
     connection = sqlite3.connect(old)
     assert connection.execute("SELECT step, mood FROM proposals").fetchall() == [(1, "calm")]
     connection.close()
@@ -152,7 +152,7 @@ def test_an_old_file_is_brought_up_to_date_with_its_rows(old):
 def test_a_failed_upgrade_leaves_the_file_as_it_was(old):
     with pytest.raises(StoreError, match="no_such_table"):
         upgrade(old, failing)
-    assert version(old) == schema.VERSION
+    assert version(old) == file_version.VERSION
     with Store.open(old, write=False) as store:
         assert store.verify() == []
         assert len(list(store.facts())) == 1

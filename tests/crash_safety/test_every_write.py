@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from archive.file import schema
+from archive.file import file_version
 from archive.fork import fork
 from archive.journal import Fact
 from archive.store import Store, set_aside
@@ -52,7 +52,7 @@ def says_what_to_do(told: str, mode: str) -> bool:
 def brought_up_to_date(path: Path) -> list[Fact]:
     """Open a store as an engine does; return its facts."""
     with Store.open(path, write=True) as store:
-        assert store.database.number("PRAGMA user_version") == schema.VERSION
+        assert store.database.number("PRAGMA user_version") == file_version.VERSION
         assert store.verify() == []
         return list(store.facts())
 

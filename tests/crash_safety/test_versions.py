@@ -10,7 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from archive.file import schema
+from archive.file import file_version
 from archive.journal import ResultEntry
 from archive.store import Store
 from evokernel.cli.group import main
@@ -98,7 +98,7 @@ def test_an_old_store_is_continued(old: Path, name: str) -> None:
     language = local_language("cpp", config.evaluation)
     evaluator, heard = InstantEvaluator(speed=lambda source: 1.0, identity=same_machine(old)), Heard()
     with Store.open(old, write=True) as store:
-        assert store.database.number("PRAGMA user_version") == schema.VERSION
+        assert store.database.number("PRAGMA user_version") == file_version.VERSION
         task = load_task(config.task).on("cpu")
         search = toy_search(store, config, evaluator, source="", heard=heard, task=task, language=language)
         reason = asyncio.run(search.run())
@@ -143,7 +143,7 @@ def newer(path: Path) -> None:
     """Make the file one of the next release: a table more, and killed before its log was folded in."""
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE marvels(x INTEGER)")
-    connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+    connection.execute(f"PRAGMA user_version = {file_version.VERSION + 1}")
     connection.execute("INSERT INTO marvels VALUES (1)")
     connection.commit()
     left = {suffix: path.with_name(path.name + suffix).read_bytes() for suffix in ("", "-wal")}
@@ -168,6 +168,6 @@ def test_a_store_of_the_next_release_is_refused_untouched(tmp_path: Path) -> Non
         ["verify", path],
     ):
         said = refusal(*command, cwd=tmp_path)
-        assert f"has schema {schema.VERSION + 1}, and this evokernel knows up to {schema.VERSION}" in said
+        assert f"has schema {file_version.VERSION + 1}, and this evokernel knows up to {file_version.VERSION}" in said
         assert "install the release that wrote it, or a later one; the file was left as it is" in said
     assert {name: content for name, content in contents(tmp_path).items() if name != "a.yaml"} == before

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from evokernel.evaluate.client.evaluate_kernel import KernelVerdict
-from evokernel.export.dispatch import Dispatch
+from evokernel.export.dispatch import Dispatch, winners
 from evokernel.export.dispatch_tree import MeasuredSize, fit_tree
 from evokernel.export.export_kernel import leaders
 from evokernel.export.reference import reference_files
 from evokernel.export.size_domain import size_domain
-from evokernel.export.torch_operator import op_file, winners
+from evokernel.export.torch_operator import op_file
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluatorIdentity, Fidelity, Mode, Stage, Status
 from evokernel.records.timing import Speedup, Timing

@@ -6,7 +6,7 @@ None computes anything of use. They are built as candidates are, without a GPU, 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evokernel.evaluate.artifact_mode.checked_build import Target, read_artifact
+from evokernel.evaluate.artifact_mode.build_checks import Target, read_artifact
 from evokernel.evaluate.artifact_mode.plan import PlanLimits
 from evokernel.evaluate.instruments.tool_run import RecordedCall, RecordedTensor
 from evokernel.protocols import Language

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from evokernel.config.run import EvaluationConfig
-from evokernel.evaluate.artifact_mode.checked_build import Target
+from evokernel.evaluate.artifact_mode.build_checks import Target
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.device.nvml import visible_gpu

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from evokernel.evaluate.device.neighbours import BUSY, NeighbourWatch, Probe, clocks, compute_processes
+from evokernel.evaluate.device.gpu_conditions import BUSY, NeighbourWatch, Probe, clocks, compute_processes
 from evokernel.evaluate.device.nvml import visible_gpu
 
 NEIGHBOUR = """

@@ -11,7 +11,7 @@ import numpy as np
 
 from evokernel.config.run import EvaluationConfig
 from evokernel.errors import WorkerError
-from evokernel.evaluate.artifact_mode.checked_build import CheckedBuild, Target, read_artifact
+from evokernel.evaluate.artifact_mode.build_checks import CheckedBuild, Target, read_artifact
 from evokernel.evaluate.artifact_mode.plan import PlanLimits
 from evokernel.evaluate.bench.feedback import failure
 from evokernel.evaluate.build.confined_compilers import local_language

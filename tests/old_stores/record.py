@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from archive.file import schema
+from archive.file import file_version
 from archive.store import Store
 from tests.crash_safety.processes import ROOT, environment
 
@@ -49,7 +49,7 @@ def run(folder: Path, *words: object) -> None:
 
 def record_finished(folder: Path) -> None:
     """Record a search that used up its budget, and the kernel it found."""
-    name = f"v{schema.VERSION}_finished"
+    name = f"v{file_version.VERSION}_finished"
     run(folder, *evolve("gemm", name), "--set", "device=cpu", "--budget", "evaluations=15")
     pack(folder / f"{name}.db")
     run(folder, "export", "--store", f"{name}.db", "--out", "kernel")
@@ -58,7 +58,7 @@ def record_finished(folder: Path) -> None:
 
 def record_killed(folder: Path) -> None:
     """Record a search that was ended while something was in flight."""
-    path = folder / f"v{schema.VERSION}_killed.db"
+    path = folder / f"v{file_version.VERSION}_killed.db"
     words = [sys.executable, "-m", "evokernel", *evolve("gemm", path.stem), "--set", "device=cpu", "--set", "seed=1"]
     with subprocess.Popen(words, cwd=folder, env=environment()) as process:
         while not in_flight(path):
@@ -77,7 +77,7 @@ def in_flight(path: Path) -> bool:
 
 def record_models(folder: Path) -> None:
     """Record a search by models that people took part in, and its rows for training."""
-    path = folder / f"v{schema.VERSION}_models.db"
+    path = folder / f"v{file_version.VERSION}_models.db"
     run(folder, *evolve("gemm_llm", path.stem), "--budget", "evaluations=5")
     with Store.open(path, write=False) as store:
         ranked = [each.candidate.candidate.id for each in store.best(2)]
@@ -109,7 +109,7 @@ def pack(path: Path) -> None:
 
 def pack_folder(folder: Path, name: str) -> None:
     """Keep a folder."""
-    with tarfile.open(HERE / f"v{schema.VERSION}_{name}.tar.gz", "w:gz") as archive:
+    with tarfile.open(HERE / f"v{file_version.VERSION}_{name}.tar.gz", "w:gz") as archive:
         archive.add(folder, arcname=name, filter=lambda entry: None if "__pycache__" in entry.name else entry)
 
 

@@ -22,8 +22,8 @@ import torch
 
 from evokernel.errors import HarnessError
 from evokernel.evaluate.artifact_mode.baselines import TimedCalls
+from evokernel.evaluate.artifact_mode.output_comparison import OutputComparison
 from evokernel.evaluate.artifact_mode.runner_pool import ArtifactRunner, Batch, BatchTimes
-from evokernel.evaluate.artifact_mode.verifier import Verifier
 from evokernel.evaluate.bench.baseline_watch import BatchUsage
 from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.feedback import NEUTRAL
@@ -84,11 +84,11 @@ class ArtifactClock(PairedClock):
         candidate: Loaded,
         baselines: Sequence[TimedCalls],
         usual_ns: float,
-        verifier: Verifier,
+        comparison: OutputComparison,
     ) -> None:
         usual = BatchUsage(usual_ns * bound.calls)
         super().__init__(bench, bound, fresh, stage=stage, checked=candidate.checked, usual=usual)
-        self._verifier = verifier
+        self._comparison = comparison
         self._runner, self._shape = candidate.runner, candidate.shape
         self._baselines = baselines
         self._calls = bound.calls
@@ -240,7 +240,7 @@ class ArtifactClock(PairedClock):
         With `odd` some contents are those of checks, and the times do not count. The judge's own work on the device is
         waited for at two points only: before the candidate runs, and before its outputs are compared.
         """
-        rng, bound, verifier = self._bench.rng, self._bound, self._verifier
+        rng, bound, comparison = self._bench.rng, self._bound, self._comparison
         order = rng.permutation(bound.sets).tolist()
         called, spared = order[:calls], order[calls:]
         self._runner.arm(Batch(bound.name, self._shape, called, int(rng.integers(_WORD))))
@@ -248,27 +248,27 @@ class ArtifactClock(PairedClock):
         windows, self._windows = self._windows or self._fresh.draw_windows(bound.sets), []
         decoys = self._make_decoys(windows, among=called, most=_ODD_CALLS) if odd else {}
         self._fill(windows)
-        verifier.draw(spared)
+        comparison.draw(spared)
         self._runner.armed(self._bench.settings.timeout_s)  # the runner may load modules, which is work on the device
         if candidate_first:
             candidate = self._candidate()
-            left_alone = verifier.left_alone()
-            verifier.keep()
+            left_alone = comparison.left_alone()
+            comparison.keep()
             self._renew(windows)
             batch.run()
         else:
             batch.run()
-            verifier.keep()
+            comparison.keep()
             self._renew(windows)
             candidate = self._candidate()
-            left_alone = verifier.left_alone()
-        found = torch.cat([verifier.alike(candidate_kept=candidate_first), left_alone])
+            left_alone = comparison.left_alone()
+        found = torch.cat([comparison.alike(candidate_kept=candidate_first), left_alone])
         self._windows = self._fresh.draw_windows(bound.sets)  # while the device compares
         *alike, alone = found.tolist()
         if not alone and not self._changes_inputs:
             raise self._suspect(NEUTRAL)
         doubtful = [call for call in called if not alike[call] and call not in decoys]
-        actual = verifier.kept if candidate_first else bound.all_outputs(bound.sets)
+        actual = comparison.kept if candidate_first else bound.all_outputs(bound.sets)
         self._decide(doubtful, windows, actual)
         for call, distribution in decoys.items():
             self._decide_decoy(windows[call], [array[call] for array in actual], distribution=distribution)
@@ -280,7 +280,7 @@ class ArtifactClock(PairedClock):
         windows = self._fresh.draw_windows(self._bound.sets)
         self._fill(windows)
         if candidate_first:
-            self._verifier.keep()
+            self._comparison.keep()
             self._renew(windows)
         batch = self._baselines[int(self._bench.rng.integers(len(self._baselines)))]
         return BatchUsage(batch.run_ns())

@@ -7,12 +7,12 @@ from functools import cached_property
 
 from evokernel.errors import WorkerError
 from evokernel.evaluate.artifact_mode.baselines import DeviceBaselines
-from evokernel.evaluate.artifact_mode.checked_build import CheckedBuild
+from evokernel.evaluate.artifact_mode.build_checks import CheckedBuild
 from evokernel.evaluate.artifact_mode.clock import ArtifactClock, Loaded, paced_calls
+from evokernel.evaluate.artifact_mode.output_comparison import OutputComparisons
 from evokernel.evaluate.artifact_mode.parameters import Place
 from evokernel.evaluate.artifact_mode.plan import Copy, LaunchPlan, RecordedLaunch
 from evokernel.evaluate.artifact_mode.runner_pool import Batch, BatchTimes, RunnerPool
-from evokernel.evaluate.artifact_mode.verifier import Verifiers
 from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.candidate_session import compare_set, differing, other_bits
 from evokernel.evaluate.bench.paired_clock import CheckedCall, late_places
@@ -52,7 +52,7 @@ class ArtifactTools:
     """The runner in use, and its standby."""
     baselines: DeviceBaselines
     """Baselines in the judge's own context."""
-    verifiers: Verifiers
+    comparisons: OutputComparisons
     """Comparison of outputs, by workload."""
     sandbox: Sandbox
     """Confinement of instruments, where they work in it."""
@@ -138,7 +138,7 @@ class ArtifactSession:
             candidate=Loaded(self._runner, self._shapes[bound], self._checked_call(bound)),
             baselines=self._tools.baselines.batches(bound, baseline, timed=bound.calls),
             usual_ns=1e3 * bound.baseline_us[baseline],
-            verifier=self._tools.verifiers.of(bound),
+            comparison=self._tools.comparisons.of(bound),
         )
 
     def remark(self) -> str:

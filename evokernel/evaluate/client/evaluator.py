@@ -11,7 +11,7 @@ from typing import Any
 from evokernel.errors import EvokernelError, HarnessError, LanguageError, TaskError
 from evokernel.evaluate.client.builds import Build, Builder, Shapes
 from evokernel.evaluate.client.devices import DevicePool, DeviceSlot, SearchJudge, shapes_of
-from evokernel.evaluate.client.duplicates import DuplicateArtifacts
+from evokernel.evaluate.client.duplicate_artifacts import DuplicateArtifacts
 from evokernel.evaluate.client.evaluations import entry, unbuilt
 from evokernel.evaluate.client.judge_process import JudgeClient, JudgeLost
 from evokernel.evaluate.client.judge_setup import JoinedRun, JudgeSetup

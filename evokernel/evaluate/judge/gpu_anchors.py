@@ -9,7 +9,7 @@ from evokernel.evaluate.artifact_mode.baselines import DeviceBaselines
 from evokernel.evaluate.bench.groundwork import pin_to
 from evokernel.evaluate.bench.workload import BoundWorkload
 from evokernel.evaluate.device.cores import Cores
-from evokernel.evaluate.device.neighbours import NeighbourWatch
+from evokernel.evaluate.device.gpu_conditions import NeighbourWatch
 from evokernel.evaluate.judge.gpu_workers import GpuWorkers
 from evokernel.evaluate.numerics.arrays import synchronize
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs

@@ -12,12 +12,12 @@ import torch
 
 from evokernel.errors import HarnessError
 from evokernel.evaluate.artifact_mode.baselines import DeviceBaselines, Prelude
-from evokernel.evaluate.artifact_mode.checked_build import Target, read_artifact
+from evokernel.evaluate.artifact_mode.build_checks import Target, read_artifact
+from evokernel.evaluate.artifact_mode.output_comparison import OutputComparisons
 from evokernel.evaluate.artifact_mode.plan import PlanLimits
 from evokernel.evaluate.artifact_mode.row_comparison import KINDS, RowComparison
 from evokernel.evaluate.artifact_mode.runner_pool import PreludeSize, RunnerPool, runner_host
 from evokernel.evaluate.artifact_mode.session import ArtifactSession, ArtifactTools, shape_numbers
-from evokernel.evaluate.artifact_mode.verifier import Verifiers
 from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.candidate_session import CandidateSession, WorkerSession
 from evokernel.evaluate.bench.groundwork import bind_added, bind_workloads, lay_groundwork, pin_to, timed
@@ -26,8 +26,8 @@ from evokernel.evaluate.build.confined_compilers import sandbox_for
 from evokernel.evaluate.build.confined_generators import confine_generators
 from evokernel.evaluate.device import gpu_roofline
 from evokernel.evaluate.device.cores import Cores
+from evokernel.evaluate.device.gpu_conditions import NeighbourWatch
 from evokernel.evaluate.device.lock import this_device_lease
-from evokernel.evaluate.device.neighbours import NeighbourWatch
 from evokernel.evaluate.device.nvml import visible_gpu
 from evokernel.evaluate.judge.gpu_anchors import DeviceAnchors, Room
 from evokernel.evaluate.judge.gpu_workers import GpuWorkers
@@ -105,7 +105,7 @@ def _set_up(setup: BenchSetup, stack: ExitStack) -> CudaBench:
     pin_to(setup.cores.judge)
     functions = panel_functions(task, max_autotune=setup.final and setup.settings.max_autotune)
     baselines = DeviceBaselines(task, functions, prelude=Prelude(prelude))
-    verifiers = Verifiers(rng=groundwork.rng, comparers=_comparers(task))
+    comparisons = OutputComparisons(rng=groundwork.rng, comparers=_comparers(task))
     offered = task.workloads["cuda"]
     timed_on = {workload.distribution for workload in (*offered.search, *offered.holdout)}
     least_sets = (
@@ -141,7 +141,7 @@ def _set_up(setup: BenchSetup, stack: ExitStack) -> CudaBench:
     )
     instrument_cores = tuple(sorted({*setup.cores.judge, *setup.cores.runners}))
     return CudaBench(
-        bench, ArtifactTools(runners, baselines, verifiers, sandbox, instrument_cores, prelude.multiprocessors)
+        bench, ArtifactTools(runners, baselines, comparisons, sandbox, instrument_cores, prelude.multiprocessors)
     )
 
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from evokernel.evaluate.bench.baseline_timing import BaselineTimer
 from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import BoundWorkload
-from evokernel.evaluate.device.neighbours import NeighbourWatch
+from evokernel.evaluate.device.gpu_conditions import NeighbourWatch
 from evokernel.evaluate.sandbox.levels import Sandbox
 from evokernel.evaluate.worker_mode.baseline_process import BaselineProcess
 from evokernel.evaluate.worker_mode.gpu_pool import CudaWorker, CudaWorkerPool

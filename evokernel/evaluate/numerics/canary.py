@@ -2,7 +2,8 @@
 
 One of outputs is NaN in every float format, so that unwritten elements show. The other is large and finite, of both
 signs: a maximum or minimum with what is there skips a NaN, but not that. Types of one byte get eight bytes of their own
-from each: near the ends of both ranges, odd and even, and none that a truth value has.
+from each: near the ends of both ranges, odd and even, and none that a truth value has. `correctness` notices
+what is left of them.
 """
 
 from collections.abc import Mapping

@@ -11,8 +11,8 @@ import torch
 from evokernel.errors import HarnessError
 from evokernel.evaluate.artifact_mode.baselines import TimedCalls
 from evokernel.evaluate.artifact_mode.clock import ArtifactClock, Loaded
+from evokernel.evaluate.artifact_mode.output_comparison import OutputComparison
 from evokernel.evaluate.artifact_mode.runner_pool import BatchTimes
-from evokernel.evaluate.artifact_mode.verifier import Verifier
 from evokernel.evaluate.bench.paired_clock import CheckedCall, Rejected, confirmed
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
 from evokernel.evaluate.memory.arena import HostArena
@@ -324,7 +324,7 @@ def clock_for(ground, runner, *, busy=False, seed=1, checked_ns=1e3, anew_ns=1e3
         candidate=Loaded(runner, 0, CheckedCall(checked_ns, lambda: anew_ns)),
         baselines=baselines or [Baseline(ground), Baseline(ground)],
         usual_ns=USUAL_NS,
-        verifier=Verifier(ground, rng=bench.rng),
+        comparison=OutputComparison(ground, rng=bench.rng),
     )
 
 
@@ -501,7 +501,7 @@ def test_contents_of_in_out_tensors_are_written_again_between_the_two():
         candidate=Loaded(runner, 0, CheckedCall(1e3, lambda: 1e3)),
         baselines=[GrowAll(made)],
         usual_ns=USUAL_NS,
-        verifier=Verifier(made, rng=bench.rng),
+        comparison=OutputComparison(made, rng=bench.rng),
     )
     for _ in range(2):
         clock.block()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evokernel.evaluate.artifact_mode.checked_build import CheckedBuild
+from evokernel.evaluate.artifact_mode.build_checks import CheckedBuild
 from evokernel.evaluate.artifact_mode.plan import LaunchPlan, LaunchPlans, RecordedLaunch
 from evokernel.evaluate.artifact_mode.runner_pool import Batch, BatchTimes
 from evokernel.evaluate.artifact_mode.session import ArtifactSession

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from evokernel.evaluate.device import nvml
-from evokernel.evaluate.device.neighbours import compute_processes
+from evokernel.evaluate.device.gpu_conditions import compute_processes
 
 
 def nvml_is_here() -> bool:
@@ -51,7 +51,7 @@ ASKED = """
 import json
 from dataclasses import asdict
 from evokernel.evaluate.device import nvml
-from evokernel.evaluate.device.neighbours import clocks, compute_processes
+from evokernel.evaluate.device.gpu_conditions import clocks, compute_processes
 
 def said(ask, index):
     try:

@@ -1,6 +1,6 @@
 """Candidates of the same code share their times, as long as the judge remembers them."""
 
-from evokernel.evaluate.client.duplicates import REMEMBERED, DuplicateArtifacts
+from evokernel.evaluate.client.duplicate_artifacts import REMEMBERED, DuplicateArtifacts
 from evokernel.evaluate.wire import PhaseVerdict
 from evokernel.records.evaluation import Evaluation, EvaluatorIdentity, Fidelity, Mode, Stage, Status
 from tests.support.stores import make_timing

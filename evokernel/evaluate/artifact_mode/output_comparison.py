@@ -21,7 +21,7 @@ _SPARED = 4
 Work = Callable[[], Array]
 
 
-class Verifier:
+class OutputComparison:
     """The comparison over a workload's current buffers. `comparers` are by dtype; without one torch compares."""
 
     def __init__(
@@ -92,20 +92,20 @@ class Verifier:
         return torch.cat(found).all().reshape(1)
 
 
-class Verifiers:
-    """One verifier for each workload, the same for all candidates while it has the same buffers."""
+class OutputComparisons:
+    """One comparison for each workload, the same for all candidates while it has the same buffers."""
 
     def __init__(self, *, rng: np.random.Generator, comparers: Mapping[torch.dtype, RowComparison]) -> None:
         self._rng = rng
         self._comparers = comparers
-        self._known: dict[BoundWorkload, tuple[str, Verifier]] = {}
+        self._known: dict[BoundWorkload, tuple[str, OutputComparison]] = {}
 
-    def of(self, bound: BoundWorkload) -> Verifier:
-        """Return the verifier of a workload."""
+    def of(self, bound: BoundWorkload) -> OutputComparison:
+        """Return the comparison of a workload."""
         known = self._known.get(bound)
         if known is None or known[0] != bound.name:
-            verifier = Verifier(bound, rng=self._rng, comparers=self._comparers)
-            known = self._known[bound] = (bound.name, verifier)
+            comparison = OutputComparison(bound, rng=self._rng, comparers=self._comparers)
+            known = self._known[bound] = (bound.name, comparison)
         return known[1]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from evokernel.evaluate.artifact_mode.checked_build import PLANS, CheckedBuild, Target, read_artifact
+from evokernel.evaluate.artifact_mode.build_checks import PLANS, CheckedBuild, Target, read_artifact
 from evokernel.evaluate.artifact_mode.plan import PlanLimits
 from evokernel.evaluate.inside.process.bundle import pack, unpack
 from evokernel.evaluate.worker_mode.cpu_pool import LoadFailed
