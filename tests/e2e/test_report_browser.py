@@ -342,27 +342,23 @@ def many(count: int) -> list[Point]:
         refuted = "numerical" if speedup is None else ""
         name, since = f"{step:010x}", parent.candidate if parent else ""
         why, island = f"unroll: by {step % 8}", rng.choice(("one", "two"))
-        points.append(
-            Point(
-                name,
-                step,
-                "unroll",
-                island,
-                "",
-                why,
-                None,
-                since,
-                refuted,
-                refuted or "ok",
-                speedup,
-                speedup,
-                step,
-                "",
-                evaluations=step,
-                hours=step / 3600,
-                dollars=0.0,
-            )  # fmt: skip
+        line = (
+            name,
+            step,
+            "unroll",
+            island,
+            "",
+            why,
+            None,
+            since,
+            refuted,
+            refuted or "ok",
+            speedup,
+            speedup,
+            step,
+            "",
         )
+        points.append(Point(*line, evaluations=step, hours=step / 3600, dollars=0.0))
     return points
 
 
