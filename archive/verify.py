@@ -4,6 +4,7 @@ import hashlib
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
+from pathlib import Path
 
 from archive.calls import Calls
 from archive.file import chain, checksums, file_version
@@ -11,57 +12,11 @@ from archive.file.database import Database
 from archive.file.migrations import STEPS
 from archive.file.texts import unpack
 from archive.insights import KNOWN
-from archive.journal import EntryKind
 from evokernel.errors import StoreCorrupt, StoreError
 from evokernel.records.candidate import Candidate
-from evokernel.records.llm import CallStatus
 
-_IMPOSSIBLE = {
-    "fact {} has no content": (
-        f"SELECT seq FROM journal WHERE CASE kind "
-        f"WHEN '{EntryKind.RESULT}' THEN seq NOT IN (SELECT seq FROM results WHERE evaluation IS NOT NULL) "
-        f"WHEN '{EntryKind.BARREN}' THEN seq NOT IN (SELECT seq FROM results WHERE evaluation IS NULL) "
-        f"WHEN '{EntryKind.INSIGHT}' THEN seq NOT IN (SELECT i.seq FROM insights i JOIN results r "
-        "ON r.seq = i.seq AND r.step = i.step AND r.evaluation IS NULL) "
-        f"WHEN '{EntryKind.EVALUATION}' THEN seq NOT IN (SELECT seq FROM evaluations) "
-        f"WHEN '{EntryKind.INBOX}' THEN seq NOT IN (SELECT taken_seq FROM inbox WHERE taken_seq IS NOT NULL) "
-        f"WHEN '{EntryKind.CONFIG_EDIT}' THEN seq NOT IN (SELECT seq FROM config_edits) "
-        f"WHEN '{EntryKind.STOP}' THEN seq NOT IN (SELECT seq FROM stops) ELSE 1 END"
-    ),
-    "the journal skips from fact {} on": (
-        "SELECT before + 1 FROM (SELECT seq, lag(seq, 1, 0) OVER (ORDER BY seq) AS before FROM journal) "
-        "WHERE seq <> before + 1"
-    ),
-    "step {} has neither a result nor a lease": (
-        "SELECT step FROM proposals WHERE step NOT IN (SELECT step FROM results) "
-        "AND step NOT IN (SELECT step FROM leases)"
-    ),
-    "step {} has a result and a lease": "SELECT step FROM leases WHERE step IN (SELECT step FROM results)",
-    "the result of step {} has a candidate but no evaluation, or the reverse": (
-        "SELECT r.step FROM results r JOIN proposals p ON p.step = r.step "
-        "WHERE (p.candidate IS NULL) <> (r.evaluation IS NULL)"
-    ),
-    "the result of step {} is an evaluation of another program": (
-        "SELECT r.step FROM results r JOIN proposals p ON p.step = r.step JOIN candidates c ON c.id = p.candidate "
-        "JOIN evaluations e ON e.seq = r.evaluation WHERE e.program_hash <> c.program_hash"
-    ),
-    "the result of step {} uses an evaluation that came later": "SELECT step FROM results WHERE evaluation > seq",
-    "insight {} is not what the journal says it is": (
-        f"SELECT seq FROM insights WHERE seq NOT IN (SELECT seq FROM journal WHERE kind = '{EntryKind.INSIGHT}')"
-    ),
-    "step {} was made with insights that are not in the store": (
-        "SELECT p.step FROM proposals p WHERE p.insights <> '[]' AND (NOT json_valid(p.insights) OR EXISTS "
-        "(SELECT 1 FROM json_each(CASE WHEN json_valid(p.insights) THEN p.insights ELSE '[]' END) e "
-        f"WHERE e.value NOT IN (SELECT seq FROM ({KNOWN}) WHERE seq IS NOT NULL)))"
-    ),
-    "call {} has ended without a reply, or is open with one": (
-        f"SELECT number FROM calls WHERE (status = '{CallStatus.OPEN}') <> (reply IS NULL)"
-    ),
-    "candidate {} was born in a step that did not propose it": (
-        "SELECT id FROM candidates WHERE NOT EXISTS "
-        "(SELECT 1 FROM proposals p WHERE p.step = candidates.born AND p.candidate = candidates.id)"
-    ),
-}
+_SQL = Path(__file__).with_name("impossible.sql").read_text(encoding="utf-8").replace("@KNOWN@", KNOWN)
+_IMPOSSIBLE = dict(query.split("\n", 1) for query in _SQL.split("-- ")[1:])  # by what is said of each row that it finds
 
 
 def verify(database: Database) -> list[str]:

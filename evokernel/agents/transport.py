@@ -50,20 +50,7 @@ LOOK_EVERY_S = 0.5
 TRANSCRIPT_CHARACTERS = 32_000
 _SHOWN = 300
 _CERTIFICATES = ("/etc/ssl", "/etc/pki", "/etc/ca-certificates")
-_NOTE = """
-
----
-
-You are a program that works alone in this folder: nobody answers questions.
-
-* `{prompt}` is this text. {files}
-* Write your answer, in the form that is described above, into `{reply}`.
-  Without that file what you print is the answer.
-* `{tools}` names a server of tools, as clients of the Model Context Protocol read it.
-  `evaluate` judges a kernel as this search would, at most {evaluations} times; nothing is handed in by that.
-  `lineage` and `profile` say what is known of a kernel, and `hint` leaves one sentence for later prompts.
-* You have {seconds:.0f} s in all. Then you are stopped, and only what is in `{reply}` counts.
-"""
+_NOTE = Path(__file__).with_name("note.txt").read_text(encoding="utf-8")
 
 
 class AgentTransport:

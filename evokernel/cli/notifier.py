@@ -17,6 +17,7 @@ from evokernel.config.session_budget import SESSION_LIMIT
 from evokernel.engine.stoppers import LIMITS
 from evokernel.errors import EvokernelError
 from evokernel.protocols import Listener
+from evokernel.records.evaluation_document import fields_document
 from evokernel.records.events import Event, Notice, ResultCommitted
 from evokernel.records.leader import LeaderChange
 from evokernel.records.remarks import RemarkKind
@@ -174,10 +175,8 @@ class Notifier:
             "at": time.time(),
             **self._about,
             "best": best_document(snapshot),
-            "results": snapshot.results,
-            "correct": snapshot.correct,
-            "seconds": snapshot.progress.seconds,
-            "cost_usd": snapshot.progress.cost_usd,
+            **fields_document(snapshot, "results", "correct"),
+            **fields_document(snapshot.progress, "seconds", "cost_usd"),
             "priced": snapshot.priced,
         }
         delivery.send(document)

@@ -17,42 +17,10 @@ from evokernel.evaluate.numerics.inputs import draw, result_tensors
 from evokernel.evaluate.numerics.tolerance import expect
 from evokernel.evaluate.sandbox.levels import detect_sandbox
 from evokernel.evaluate.sandbox.run_once import ProcessLimits, VisiblePaths, run_confined
-from evokernel.export.template_text import numbers_of, op_name
+from evokernel.export.template_text import fill, numbers_of, op_name
 from evokernel.task import Task, Workload
 
 _LIMIT_S = 120.0
-_SPARING = """\
-import atexit, gc, sys
-gc.set_threshold(50_000)  # of the time of importing torch a fifth would be collections, and at the end they look again
-atexit.register(lambda: "triton" in sys.modules or gc.freeze())  # triton's bindings would report all that is frozen
-"""
-_SCRIPT = """\
-import json, sys
-sys.modules["evokernel"] = None  # the files must do without it
-job = json.load(open("job.json"))
-sys.path[:0] = [".", job["packages"]]
-import torch
-import kernel
-def load(name, dtype, shape, strides):
-    dtype = getattr(torch, dtype)
-    made = torch.empty_strided(shape, strides, dtype=dtype) if strides else torch.empty(shape, dtype=dtype)
-    data = bytearray(open(name + ".in", "rb").read())
-    return made.copy_(torch.frombuffer(data, dtype=made.dtype).reshape(shape)) if data else made
-tensors = [load(*row) for row in job["inputs"]]
-results = kernel.run(*tensors, **job["numbers"])
-results = results if isinstance(results, tuple) else (results,)
-if job["operator"]:
-    import op
-    tensors = [load(*row) for row in job["inputs"]]
-    answered = getattr(op, job["operator"])(*tensors, **job["numbers"])
-    answered = answered if isinstance(answered, tuple) else (answered,)
-    tensors = {row[0]: load(*row) for row in job["inputs"]}
-    case = op._chosen(tensors, job["numbers"])
-    if case and case.kernel is kernel:
-        assert all(map(torch.equal, results, answered)), "op.py and kernel.py give different results"
-for place, result in enumerate(results):
-    open(f"{place}.out", "wb").write(bytes(result.reshape(-1).view(torch.uint8).tolist()))
-"""
 
 
 def check_exported(folder: Path, task: Task) -> str:
@@ -82,7 +50,7 @@ def check_reference(texts: Mapping[str, str]) -> str:
 
 def run_alone(folder: Path, script: str, packages: Path, *, limit_s: float = _LIMIT_S) -> str:
     """Run a script in a folder, confined, without evokernel; return its fault, or nothing."""
-    (folder / "check.py").write_text(_SPARING + script, encoding="utf-8")
+    (folder / "check.py").write_text(fill("sparing.py.txt") + script, encoding="utf-8")
     done = run_confined(
         [sys.executable, "-I", "-B", "check.py"],
         sandbox=detect_sandbox(),
@@ -107,7 +75,7 @@ def _run(folder: Path, task: Task, workload: Workload) -> str:
         job["inputs"].append(row)
     job["numbers"] = {name: workload.dims[name] for name in numbers_of(task)}
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    complaint = run_alone(folder, _SCRIPT, packages)
+    complaint = run_alone(folder, fill("trial.py.txt"), packages)
     if complaint:
         return complaint
     answers = []

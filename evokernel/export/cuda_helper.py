@@ -7,37 +7,9 @@ from types import ModuleType
 
 from evokernel.errors import LanguageError
 from evokernel.evaluate.inside.driver import cuda_driver, cuda_module, nvrtc
+from evokernel.export.template_text import fill
 from evokernel.languages.gpu.cuda_static_check import HELPER_IMPORT
 
-_TEMPLATE = '''\
-def _nvrtc() -> tuple[object, ...]:
-    """Finds NVRTC and compiles with it; part of evokernel (Apache-2.0), as what follows."""
-{nvrtc}
-
-    return {of_nvrtc}
-
-
-def _cuda_driver() -> tuple[object, ...]:
-    """Calls the CUDA driver."""
-{cuda_driver}
-
-    return (
-        {of_cuda_driver}
-    )
-
-
-def _cuda_helper() -> type:
-    """Launches CUDA C++ that is in a string through the CUDA driver."""
-    {of_nvrtc} = _nvrtc()
-    (
-        {of_cuda_driver}
-    ) = _cuda_driver()
-{cuda_module}
-
-    return Module
-
-
-Module = _cuda_helper()'''
 _OF_THE_TEMPLATE = ("_nvrtc", "_cuda_driver", "_cuda_helper", "Module = _cuda_helper()")
 
 
@@ -75,13 +47,14 @@ def helper_text() -> str:
     imported = {
         node.module: [each.name for each in node.names] for node in _imports_of_ours(inspect.getsource(cuda_module))
     }
-    return _TEMPLATE.format(
+    return fill(
+        "cuda_helper.py.txt",
         nvrtc=_body(nvrtc),
         cuda_driver=_body(cuda_driver),
         cuda_module=_body(cuda_module),
         of_nvrtc=", ".join(imported["nvrtc"]),
         of_cuda_driver=textwrap.fill(", ".join(imported["cuda_driver"]), 110, subsequent_indent="        "),
-    )
+    ).rstrip("\n")
 
 
 def _imports_of_ours(text: str) -> list[ast.ImportFrom]:

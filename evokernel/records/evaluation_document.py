@@ -27,7 +27,12 @@ def stages_of(evaluation: Evaluation) -> list[tuple[Stage, str]]:
 
 def speedup_document(speedup: Speedup) -> dict[str, float | None]:
     """Return a speed-up with its interval."""
-    return numbers_document({"value": speedup.value, "low": speedup.low, "high": speedup.high})
+    return numbers_document(fields_document(speedup, "value", "low", "high"))
+
+
+def fields_document(record: object, *names: str) -> dict[str, Any]:
+    """Return fields of a record by their names, in this order and as they are."""
+    return {name: getattr(record, name) for name in names}
 
 
 def numbers_document(values: Mapping[str, float]) -> dict[str, float | None]:
@@ -38,14 +43,10 @@ def numbers_document(values: Mapping[str, float]) -> dict[str, float | None]:
 def _timing(timing: Timing) -> dict[str, Any]:
     return {
         "name": timing.workload,
-        "baseline": timing.baseline,
-        "candidate_us": timing.candidate_us,
-        "baseline_us": timing.baseline_us,
+        **fields_document(timing, "baseline", "candidate_us", "baseline_us"),
         "speedup": speedup_document(timing.speedup),
         "verdict": timing.verdict.value,
-        "pairs": timing.pairs,
-        "floor_us": timing.floor_us,
-        "floor_share": timing.floor_share,
+        **fields_document(timing, "pairs", "floor_us", "floor_share"),
         "limit": timing.limit.value if timing.limit else None,
     }
 

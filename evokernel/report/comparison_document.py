@@ -1,11 +1,12 @@
 """JSON of `compare --json`; as in `documents`, documented fields keep their name and meaning."""
 
+from dataclasses import asdict
 from typing import Any
 
-from evokernel.records.evaluation_document import speedup_document
+from archive.views.progress_axis import BYS
+from evokernel.records.evaluation_document import fields_document, speedup_document
 from evokernel.report.compare import ComparedRun, Comparison, Difference, SeedGroup, SpeedupMilestone
 from evokernel.report.documents import FORMAT, best_document
-from evokernel.report.points import Point
 
 
 def comparison_document(found: Comparison) -> dict[str, Any]:
@@ -31,18 +32,11 @@ def _side(side: ComparedRun) -> dict[str, Any]:
         "store": str(side.run.path),
         "run_id": side.run.run_id,
         "forked_from": side.run.forked_from or None,
-        "language": side.identity.language,
-        "seed": side.seed,
-        "device": side.identity.device,
-        "environment": side.identity.environment,
-        "evokernel_version": side.identity.evokernel_version,
-        "judged": side.judged,
-        "correct": side.correct,
+        **fields_document(side.identity, "language", "seed", "device", "environment", "evokernel_version"),
+        **fields_document(side, "judged", "correct"),
         "seconds": side.spent.seconds,
         "device_s": side.device_s,
-        "cost_usd": side.spent.cost_usd,
-        "calls": side.spent.calls,
-        "tokens": side.spent.tokens,
+        **fields_document(side.spent, "cost_usd", "calls", "tokens"),
         "best": best_document(side.best, side.run) if side.best else None,
     }
 
@@ -51,28 +45,21 @@ def _level(level: SpeedupMilestone, sides: tuple[ComparedRun, ...]) -> dict[str,
     rows = zip(sides, level.speedups, level.reached, strict=True)
     return {
         "name": level.name or None,
-        "runs": {side.name: {"speedup": speedup, "reached": _leader(leader)} for side, speedup, leader in rows},
+        "runs": {
+            side.name: {"speedup": speedup, "reached": leader and fields_document(leader, *BYS)}
+            for side, speedup, leader in rows
+        },
     }
-
-
-def _leader(leader: Point | None) -> dict[str, float] | None:
-    if leader is None:
-        return None
-    return {"evaluations": leader.evaluations, "hours": leader.hours, "dollars": leader.dollars}
 
 
 def _group(group: SeedGroup) -> dict[str, Any]:
-    spreads = {
-        name: {"median": spread.median, "low": spread.low, "high": spread.high, "count": spread.count}
-        for name, spread in group.spreads.items()
-    }
+    spreads = {name: asdict(spread) for name, spread in group.spreads.items()}
     return {"runs": list(group.names), "seeds": list(group.seeds), "spreads": spreads}
 
 
 def _difference(found: Difference) -> dict[str, Any]:
     return {
-        "one": found.one,
-        "other": found.other,
+        **fields_document(found, "one", "other"),
         "kind": found.kind.value,
         "over": found.over or None,
         "ratio": speedup_document(found.ratio) if found.ratio else None,

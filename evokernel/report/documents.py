@@ -1,18 +1,16 @@
 """JSON of the options `--json`. Fields of docs/json.md keep their name and meaning; new ones may come."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from archive.file.records import StoredEvaluation
 from archive.hidden_checks import StoredCheck
-from archive.views.effort import PairEffort
 from evokernel.records.candidate import Proposal
 from evokernel.records.evaluation import Evaluation
-from evokernel.records.evaluation_document import evaluation_document, speedup_document
+from evokernel.records.evaluation_document import evaluation_document, fields_document, speedup_document
 from evokernel.records.timing import Speedup
 from evokernel.report.best import BestKernel, OverSeed
-from evokernel.report.effort import EffortRow
 from evokernel.report.lineage import CandidateDetails
 from evokernel.report.provenance import Provenance
 from evokernel.report.recent import RecentEvents
@@ -41,13 +39,11 @@ def best_document(best: BestKernel, run: RunFacts) -> dict[str, Any]:
         "baselines": _baselines(best.baselines),
         "workloads": _workloads(best.evaluation),
         "floor_share": best.floor_share,
-        "device": key.device,
-        "environment": key.environment,
+        **fields_document(key, "device", "environment"),
         "sandbox": best.evaluation.sandbox,
         "contender": best.contender,
         "contender_speedup": _speedup(best.contender_speedup),
-        "contender_leads": best.contender_leads,
-        "nowhere_faster": best.nowhere_faster,
+        **fields_document(best, "contender_leads", "nowhere_faster"),
     }
 
 
@@ -60,38 +56,24 @@ def status_document(status: RunStatus, recent: RecentEvents | None = None) -> di
         "run_id": run.run_id,
         "state": status.state.value,
         "forked_from": run.forked_from or None,
-        "task": run.task,
-        "language": run.language,
-        "seed": run.seed,
+        **fields_document(run, "task", "language", "seed"),
         "mode": status.mode.value if status.mode else None,
-        "device": run.device,
-        "environment": run.environment,
-        "sandbox": run.sandbox,
-        "results": status.results,
-        "correct": status.correct,
+        **fields_document(run, "device", "environment", "sandbox"),
+        **fields_document(status, "results", "correct"),
         "in_flight": status.in_flight + status.left,
-        "left": status.left,
-        "by_status": status.by_status,
-        "by_mode": status.by_mode,
-        "seconds": status.spent.seconds,
-        "cost_usd": status.spent.cost_usd,
+        **fields_document(status, "left", "by_status", "by_mode"),
+        **fields_document(status.spent, "seconds", "cost_usd"),
         "priced": status.priced,
-        "calls": status.spent.calls,
-        "tokens": status.spent.tokens,
+        **fields_document(status.spent, "calls", "tokens"),
         "insights": status.insights,
-        "hints": [{"seq": h.seq, "author": h.author, "island": h.island, "text": h.text} for h in status.hints],
+        "hints": [fields_document(hint, "seq", "author", "island", "text") for hint in status.hints],
         "hidden_checks": [_hidden_check(each) for each in status.checks],
-        "edits": [{"seq": e.seq, "key": e.key, "old": e.old, "new": e.new} for e in status.edits],
+        "edits": [fields_document(edit, "seq", "key", "old", "new") for edit in status.edits],
         "last_stop": status.last_stop or None,
-        "operators": {row.name: _fields(row, _OF_OPERATOR) for row in status.operators},
-        "models": {row.name: _fields(row, _OF_MODEL) for row in status.models},
-        "predicted": {
-            "results": status.predicted.results,
-            "predicted": status.predicted.predicted,
-            "measured": status.predicted.measured,
-            "kept_share": status.predicted.kept_share,
-        },
-        "pairs": [_fields(row, _OF_PAIR) | {"model": row.model or None} for row in status.pairs],
+        "operators": {row.name: fields_document(row, *_OF_OPERATOR) for row in status.operators},
+        "models": {row.name: fields_document(row, *_OF_MODEL) for row in status.models},
+        "predicted": fields_document(status.predicted, "results", "predicted", "measured", "kept_share"),
+        "pairs": [fields_document(row, *_OF_PAIR) | {"model": row.model or None} for row in status.pairs],
         "islands": {
             row.name: {"results": row.results, "correct": row.correct, "best_speedup": row.best, "mode": row.mode}
             for row in status.islands
@@ -110,19 +92,12 @@ def _hidden_check(added: StoredCheck) -> dict[str, Any]:
 
 
 def _recent(recent: RecentEvents) -> dict[str, Any]:
-    work, spent = recent.work, recent.work.spent
     return {
         "at": recent.since,
-        "results": work.results,
-        "correct": work.correct,
-        "calls": spent.calls,
-        "tokens": spent.tokens,
-        "cost_usd": spent.cost_usd,
+        **fields_document(recent.work, "results", "correct"),
+        **fields_document(recent.work.spent, "calls", "tokens", "cost_usd"),
         "before": recent.before.speedup if recent.before else None,
-        "improvements": [
-            {"at": each.at, "candidate": each.candidate, "operator": each.operator, "speedup": each.speedup}
-            for each in recent.changes
-        ],
+        "improvements": [fields_document(each, "at", "candidate", "operator", "speedup") for each in recent.changes],
         "troubles": [{"at": each.at, "kind": each.kind.value, "text": each.text} for each in recent.troubles],
     }
 
@@ -134,8 +109,7 @@ def portrait_document(portrait: CandidateDetails) -> dict[str, Any]:
         "format": FORMAT,
         "candidate": stored.candidate.id,
         "language": stored.candidate.language,
-        "program_hash": stored.program_hash,
-        "skeleton": stored.skeleton,
+        **fields_document(stored, "program_hash", "skeleton"),
         "origin": stored.origin or None,
         "kind": verdicts.kind.value if verdicts.reported else None,
         "holdout": verdicts.holdout.value,
@@ -162,10 +136,6 @@ _OF_PAIR = (
 )
 
 
-def _fields(row: EffortRow | PairEffort, names: Sequence[str]) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in names}
-
-
 def _speedup(speedup: Speedup | None) -> dict[str, float | None] | None:
     return None if speedup is None else speedup_document(speedup)
 
@@ -189,26 +159,15 @@ def _proposal(proposal: Proposal | None, making: Provenance, gain: float | None)
     if proposal is None:
         return None
     return {
-        "step": proposal.step,
-        "operator": proposal.operator,
-        "island": proposal.island,
+        **fields_document(proposal, "step", "operator", "island"),
         "parents": list(proposal.parents),
         "inspirations": list(proposal.inspirations),
-        "rationale": proposal.rationale,
-        "predicted_speedup": proposal.predicted_speedup,
+        **fields_document(proposal, "rationale", "predicted_speedup"),
         "gain": gain,
         "model": making.model or None,
-        "calls": making.calls,
-        "tokens": making.tokens,
-        "cost_usd": making.cost_usd,
-        "priced": making.priced,
+        **fields_document(making, "calls", "tokens", "cost_usd", "priced"),
         "insights": [
-            {
-                "seq": seq,
-                "kind": insight.kind.value,
-                "title": insight.title,
-                "predicted_speedup": insight.predicted_speedup,
-            }
+            {"seq": seq, "kind": insight.kind.value, **fields_document(insight, "title", "predicted_speedup")}
             for seq, insight in making.insights
         ],
         "hints": [hint.text for hint in making.hints],

@@ -12,6 +12,7 @@ from archive.views.effort import StepEffort, device_s, step_efforts
 from archive.views.progress_axis import BYS, ProgressAxis
 from evokernel.errors import StoreError, install
 from evokernel.records.evaluation import Evaluation
+from evokernel.records.evaluation_document import fields_document
 from evokernel.records.timing import combined_speedup, floor_share
 from evokernel.report.rows import CandidateRow, read_judged
 from evokernel.report.verdicts import MeasurementKind, ProgramVerdicts
@@ -69,10 +70,7 @@ def curve_frame(store: Store) -> "pd.DataFrame":
             "seq": point.seq,
             **{by: progress.at(point.seq, by) for by in BYS},
             "id": point.candidate,
-            "operator": point.operator,
-            "island": point.island,
-            "speedup": point.speedup,
-            "low": point.low,
+            **fields_document(point, "operator", "island", "speedup", "low"),
             "high": high,
             "fitness": point.fitness.value,
         }
@@ -100,8 +98,7 @@ def _row(
         "at": datetime.fromtimestamp(result.at, UTC),
         **{by: progress.at(result.seq, by) for by in BYS},
         "language": proposal.candidate.language,
-        "operator": proposal.operator,
-        "island": proposal.island,
+        **fields_document(proposal, "operator", "island"),
         "status": judged.status.value,
         "stage": (verdicts.failure or shown).stage.value,
         "mode": shown.key.mode.value,
@@ -113,18 +110,11 @@ def _row(
         **_speedup(verdicts.of_kind(MeasurementKind.FINAL), "final_"),
         "gain": _gain(verdicts, before.get(proposal.parents[0]) if proposal.parents else None),
         "predicted_speedup": math.nan if proposal.predicted_speedup is None else proposal.predicted_speedup,
-        "model": effort.model,
-        "calls": effort.calls,
-        "tokens": effort.tokens,
-        "cost_usd": effort.cost_usd,
+        **fields_document(effort, "model", "calls", "tokens", "cost_usd"),
         "device_s": sum(device_s(each.evaluation.metrics, each.evaluation.duration_s) for each in judged.evaluations),
-        "parents": proposal.parents,
-        "inspirations": proposal.inspirations,
-        "rationale": proposal.rationale,
+        **fields_document(proposal, "parents", "inspirations", "rationale"),
         "feedback": (verdicts.failure or shown).feedback,
-        "program_hash": result.program_hash,
-        "skeleton": result.skeleton,
-        "origin": result.origin,
+        **fields_document(result, "program_hash", "skeleton", "origin"),
         **{f"{DESCRIPTOR}{name}": value for name, value in shown.descriptor.items()},
     }
 

@@ -3,6 +3,7 @@
 import math
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ from archive.views.candidate_tables import measured_finally
 from archive.views.failures import Failures, failures_of, nothing_of
 from evokernel.records.candidate import EVERYWHERE
 from evokernel.records.evaluation import Evaluation
-from evokernel.records.evaluation_document import speedup_document
+from evokernel.records.evaluation_document import fields_document, speedup_document
 from evokernel.records.timing import combined_speedup
 from evokernel.report.best import BestKernel, verdicts_of
 from evokernel.report.documents import status_document
@@ -193,26 +194,16 @@ def _story(store: Store, status: RunStatus) -> dict[str, Any]:
 
 
 def _chapter(step: LineageStep, changed: SourceDiff | None) -> dict[str, Any]:
-    made = step.making
     return {
-        "candidate": step.candidate,
-        "step": step.step,
+        **fields_document(step, "candidate", "step"),
         "operator": one_line(step.operator, width=NAME),
         "island": _island(step.island),
         "why": clean(reason(step.operator, step.rationale[:TEXT])),
         "parents": list(step.parents),
         "inspirations": list(step.inspirations),
-        "origin": step.origin,
-        "mode": step.mode,
-        "speedup": step.speedup,
-        "gain": step.gain,
-        "predicted": step.predicted,
-        "status": step.status,
-        "holdout": step.holdout,
-        **provenance_data(made),
-        "diff": None
-        if changed is None
-        else {"lines": list(changed.lines), "added": changed.added, "removed": changed.removed, "cut": changed.cut},
+        **fields_document(step, "origin", "mode", "speedup", "gain", "predicted", "status", "holdout"),
+        **provenance_data(step.making),
+        "diff": None if changed is None else asdict(changed),
     }
 
 
@@ -226,9 +217,7 @@ def _niche_map(found: NicheMap) -> dict[str, Any]:
 
 def _failures(found: Failures) -> dict[str, Any]:
     return {
-        "stage": found.stage,
-        "status": found.status,
-        "count": found.count,
+        **fields_document(found, "stage", "status", "count"),
         "examples": [
             {
                 "candidate": example.candidate,
@@ -245,10 +234,7 @@ def provenance_data(made: Provenance) -> dict[str, Any]:
     """Return the part that models and people had in a proposal, as the page shows it."""
     return {
         "model": one_line(made.model, width=NAME),
-        "calls": made.calls,
-        "tokens": made.tokens,
-        "cost_usd": made.cost_usd,
-        "priced": made.priced,
+        **fields_document(made, "calls", "tokens", "cost_usd", "priced"),
         "insights": [
             {"kind": insight.kind.value, "title": one_line(insight.title, width=RATIONALE), "text": insight.text[:TEXT]}
             for _, insight in made.insights

@@ -11,35 +11,23 @@ NOT_JUDGED = "not judged"
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """One candidate, by present knowledge."""
+class Point(CandidateLine):
+    """A candidate by present knowledge, with what the run had spent up to its first result.
 
-    candidate: str
-    """Its id."""
-    step: int
-    operator: str
-    island: str
-    model: str
-    """Empty for a proposal by rule."""
-    rationale: str
-    predicted: float | None
-    """Gain that the operator predicted; None without a prediction."""
-    parent: str
-    """Id of the first parent; empty without one."""
-    status: str
-    """The newest failure, else `ok`, or `not judged`."""
-    speedup: float | None
-    """None where it was not timed, or any evaluation found it wrong."""
-    low: float | None
-    """Low end of the interval of `speedup`."""
+    It has no speed-up where any evaluation found it wrong.
+    """
+
     evaluations: int
-    """Evaluations of the run up to its first result."""
+    """Evaluations of the run by then."""
     hours: float
-    """Hours of the run up to its first result."""
+    """Hours of the run by then."""
     dollars: float
-    """Dollars of the run up to its first result."""
-    skeleton: str
-    """The hash of its structure: its source without the values of tunables."""
+    """Dollars of the run by then."""
+
+    @property
+    def status(self) -> str:
+        """The newest failure, else `ok`, or `not judged`."""
+        return self.refuted or ("ok" if self.speedup is not None else self.said or NOT_JUDGED)
 
 
 def points_of(store: Store) -> list[Point]:
@@ -49,25 +37,11 @@ def points_of(store: Store) -> list[Point]:
 
 
 def _point(line: CandidateLine, progress: ProgressAxis) -> Point:
-    right = not line.refuted and line.speedup is not None
-    used = [0.0] * len(BYS) if line.seq is None else [progress.at(line.seq, by) for by in BYS]
-    return Point(
-        candidate=line.candidate,
-        step=line.step,
-        operator=line.operator,
-        island=line.island,
-        model=line.model,
-        rationale=line.rationale,
-        predicted=line.predicted,
-        parent=line.parent,
-        status=line.refuted or ("ok" if right else line.said or NOT_JUDGED),
-        speedup=line.speedup if right else None,
-        low=line.low if right else None,
-        evaluations=int(used[0]),
-        hours=used[1],
-        dollars=used[2],
-        skeleton=line.skeleton,
-    )
+    values = {name: getattr(line, name) for name in CandidateLine.__slots__}
+    if line.refuted:
+        values |= {"speedup": None, "low": None}
+    evaluations, hours, dollars = (0.0 if line.seq is None else progress.at(line.seq, by) for by in BYS)
+    return Point(**values, evaluations=int(evaluations), hours=hours, dollars=dollars)
 
 
 def leads(points: Sequence[Point], *, island: str | None = None) -> list[int]:

@@ -14,43 +14,8 @@ from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity, Fidelity, Mode, Stage, Status
 from evokernel.records.timing import Verdict
 
-TASK = """
-import torch
-from evokernel.task import Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
-
-def reference(a, b, **_):
-    return a @ b
-
-def size(m, n, k):
-    return Workload(f"{m}x{n}x{k}", {"M": m, "N": n, "K": k})
-
-task = Task(
-    name="small", reference=reference,
-    signature=Signature(
-        inputs=(Tensor("a", ("M", "K")), Tensor("b", ("K", "N"))),
-        scalars=(Scalar("M"), Scalar("N"), Scalar("K")),
-        outputs=(Tensor("c", ("M", "N"), role=Role.OUTPUT),),
-    ),
-    workloads={"cpu": WorkloadSet(
-        search=(size(64, 64, 64), size(48, 80, 32)), holdout=(size(56, 72, 40),),
-        probe={"M": (1, 9), "N": (1, 17), "K": (1, 33)}, probes=2,
-    )},
-    flops="FLOPS", precision=Precision(reduction="K", exact_on_integers=True),
-    distributions=("normal", "integers01"),
-)
-"""
-KERNEL = """#include <cstdint>
-#include <cmath>
-extern "C" void run(const float* a, const float* b, int64_t M, int64_t N, int64_t K, float* c) {
-    BEFORE
-    for (int64_t i = 0; i < M; ++i) {
-        for (int64_t j = 0; j < N; ++j) c[i * N + j] = 0.0f;
-        for (int64_t k = 0; k < K; ++k)
-            for (int64_t j = 0; j < N; ++j) c[i * N + j] += a[i * K + k] * b[k * N + j];
-    }
-    AFTER
-}
-"""
+TASK = Path(__file__).with_name("small_task.py.txt").read_text(encoding="utf-8")
+KERNEL = Path(__file__).with_name("small_kernel.cpp.txt").read_text(encoding="utf-8")
 REMEMBER = """
 static int n = 0;
 ++n;

@@ -5,45 +5,21 @@ import re
 from tree_sitter import Node
 
 from operators.rewrites.cuda.source import CUDA_WORDS, cpp_parser
-from operators.rewrites.cuda.syntax import plain
+from operators.rewrites.cuda.syntax import field, plain
 
 _SCOPES = {
-    "compound_statement",
-    "for_statement",
-    "for_range_loop",
-    "if_statement",
-    "while_statement",
-    "switch_statement",
-    "lambda_expression",
-    "template_declaration",
+    *(f"{kind}_statement" for kind in ("compound", "for", "if", "while", "switch")),
+    *("for_range_loop", "lambda_expression", "template_declaration"),
 }
 _NAMES = {"identifier", "type_identifier", "namespace_identifier"}
 _DECLARATORS = {
-    "init_declarator",
-    "pointer_declarator",
-    "reference_declarator",
-    "array_declarator",
-    "function_declarator",
-    "parenthesized_declarator",
-    "structured_binding_declarator",
-    "attributed_declarator",
-    "variadic_declarator",
-}
-_DECLARATIONS = {
-    "declaration",
-    "parameter_declaration",
-    "optional_parameter_declaration",
-    "variadic_parameter_declaration",
-    "type_definition",
-    "for_range_loop",
-    "alias_declaration",
-    "type_parameter_declaration",
-    "optional_type_parameter_declaration",
-    "enumerator",
-    "preproc_def",
-    "preproc_function_def",
-}
+    f"{kind}_declarator"
+    for kind in ("init", "pointer", "reference", "array", "function", "structured_binding", "attributed", "variadic")
+} | {"parenthesized_declarator"}
 _BY_NAME = {"alias_declaration", "enumerator", "type_parameter_declaration", "optional_type_parameter_declaration"}
+_MACROS = {"preproc_def", "preproc_function_def"}
+_PARAMETERS = {f"{kind}parameter_declaration" for kind in ("", "optional_", "variadic_")}
+_DECLARATIONS = {"declaration", "type_definition", "for_range_loop", *_PARAMETERS, *_BY_NAME, *_MACROS}
 Fault = tuple[str, ...]
 
 
@@ -103,6 +79,13 @@ class _Reading:
         for child in node.named_children:
             self.visit(child)
 
+    def _inside_scope(self, names: set[str], *parts: Node | None) -> None:
+        self._scopes.append(names)
+        for part in parts:
+            if part is not None:
+                self._inside(part)
+        self._scopes.pop()
+
     def _use(self, node: Node) -> None:
         name = plain(node)
         if not any(name in scope for scope in self._scopes):
@@ -119,38 +102,29 @@ class _Reading:
         return self._scopes[-2 if template else -1]
 
     def _function(self, node: Node) -> None:
-        declarator = node.child_by_field_name("declarator")
+        declarator, body = field(node, "declarator"), field(node, "body")
         while declarator is not None and declarator.type in _DECLARATORS - {"function_declarator"}:
-            declarator = declarator.child_by_field_name("declarator") or next(iter(declarator.named_children), None)
+            declarator = field(declarator, "declarator") or next(iter(declarator.named_children), None)
         for child in node.named_children:
-            if child not in (declarator, node.child_by_field_name("body")) and child.type not in _DECLARATORS:
+            if child not in (declarator, body) and child.type not in _DECLARATORS:
                 self.visit(child)
-        name = declarator.child_by_field_name("declarator") if declarator is not None else None
-        parameters = declarator.child_by_field_name("parameters") if declarator is not None else None
+        name, parameters = field(declarator, "declarator"), field(declarator, "parameters")
         if name is not None and name.type == "identifier":
             self._around(node).add(plain(name))
             self._taken.setdefault(plain(name), []).append(_arity(parameters))
-        self._scopes.append(set())
-        for part in (parameters, node.child_by_field_name("body")):
-            if part is not None:
-                self._inside(part)  # a body that declares a parameter's name again declares it twice
-        self._scopes.pop()
+        self._inside_scope(set(), parameters, body)  # a body that declares a parameter's name again declares it twice
 
     def _type(self, node: Node) -> None:
-        name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+        name, body = field(node, "name"), field(node, "body")
         if name is not None and name.type == "type_identifier":
             if body is not None:
                 self._around(node).add(plain(name))
             else:
                 self._use(name)
-        if body is None:
-            return
-        if node.type == "enum_specifier":
+        if body is not None and node.type == "enum_specifier":
             self._inside(body)
-            return
-        self._scopes.append(_members(body))
-        self._inside(body)
-        self._scopes.pop()
+        elif body is not None:
+            self._inside_scope(_members(body), body)
 
     def _qualified(self, node: Node) -> None:
         """Read `scope::name`: the outermost scope counts, and the arguments between angle brackets."""
@@ -162,9 +136,9 @@ class _Reading:
                     self.visit(inner)
 
     def _call(self, node: Node) -> None:
-        function, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+        function, arguments = field(node, "function"), field(node, "arguments")
         if function is not None and function.type == "template_function":
-            function = function.child_by_field_name("name")
+            function = field(function, "name")
         if function is not None and function.type == "identifier" and arguments is not None:
             given = [child for child in arguments.named_children if child.type != "comment"]
             self._calls.add((plain(function), len(given)))
@@ -173,42 +147,29 @@ class _Reading:
     def _declare(self, node: Node) -> None:
         """Read a declaration: types and initial values are uses, declared names are known from here on."""
         kind = node.type
-        if kind in ("preproc_def", "preproc_function_def"):
-            name = node.child_by_field_name("name")
-            if name is not None:
-                self._name(plain(name), again=True)
-            return
-        if kind in _BY_NAME:
-            name = node.child_by_field_name("name") or next(
-                (child for child in node.named_children if child.type == "type_identifier"), None
-            )
-            for child in node.named_children:
-                if child != name:
-                    self.visit(child)
-            if name is not None:
-                self._name(plain(name), again=True)
-            return
         declarators = node.children_by_field_name("declarator")
-        for child in node.named_children:
+        name = field(node, "name") if kind in _BY_NAME | _MACROS else None
+        if name is None and kind in _BY_NAME:
+            name = next((child for child in node.named_children if child.type == "type_identifier"), None)
+        for child in node.named_children if kind not in _MACROS else ():
             if child in declarators:
                 self._declarator(child)
-            else:
+            elif child != name:
                 self.visit(child)
+        if name is not None:
+            self._name(plain(name), again=True)
 
     def _declarator(self, node: Node) -> None:
         if node.type in ("identifier", "type_identifier"):
             self._name(plain(node))
         elif node.type == "function_declarator":
-            name, parameters = node.child_by_field_name("declarator"), node.child_by_field_name("parameters")
+            name, parameters = field(node, "declarator"), field(node, "parameters")
             if name is not None and name.type == "identifier":  # a function is declared and later defined
                 self._name(plain(name), again=True)
                 self._taken.setdefault(plain(name), []).append(_arity(parameters))
-            if parameters is not None:
-                self._scopes.append(set())
-                self._inside(parameters)
-                self._scopes.pop()
+            self._inside_scope(set(), parameters)
         elif node.type in _DECLARATORS:
-            inner = node.child_by_field_name("declarator")
+            inner = field(node, "declarator")
             named = [child for child in node.named_children if child.type in _NAMES | _DECLARATORS]
             names = named if inner is None else [inner]
             for child in node.named_children:

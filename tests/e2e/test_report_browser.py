@@ -339,14 +339,26 @@ def many(count: int) -> list[Point]:
     for step in range(count):
         parent = points[max(0, step - 1 - rng.randrange(50)) // 10 * 10] if points else None
         speedup = 1.0 + rng.random() if rng.random() < 0.8 else None
-        status = "numerical" if speedup is None else "ok"
+        refuted = "numerical" if speedup is None else ""
         name, since = f"{step:010x}", parent.candidate if parent else ""
         why, island = f"unroll: by {step % 8}", rng.choice(("one", "two"))
-        points.append(
-            Point(
-                name, step, "unroll", island, "", why, None, since, status, speedup, speedup, step, step / 3600, 0.0, ""
-            )
+        line = (
+            name,
+            step,
+            "unroll",
+            island,
+            "",
+            why,
+            None,
+            since,
+            refuted,
+            refuted or "ok",
+            speedup,
+            speedup,
+            step,
+            "",
         )
+        points.append(Point(*line, evaluations=step, hours=step / 3600, dollars=0.0))
     return points
 
 

@@ -80,7 +80,7 @@ def test_dollars_count_calls_and_what_proposals_say(tmp_path: Path) -> None:
 
 def family(*members: tuple[str, str]) -> list[Point]:
     return [
-        Point(name, step, "op", "i", "", "", None, parent, "ok", 1.0, 1.0, step, 0.0, 0.0, "")
+        Point(name, step, "op", "i", "", "", None, parent, "", "ok", 1.0, 1.0, step, "", step, 0.0, 0.0)
         for step, (name, parent) in enumerate(members)
     ]
 

@@ -9,7 +9,7 @@ import click
 
 from evokernel.cli.display.following import StoreLook
 from evokernel.cli.display.snapshot import Snapshot
-from evokernel.records.events import Notice
+from evokernel.records.evaluation_document import fields_document
 from evokernel.records.leader import LeaderChange
 from evokernel.report.documents import FORMAT
 
@@ -56,16 +56,12 @@ def watch_document(look: StoreLook, path: Path) -> dict[str, Any]:
         "task": snapshot.task or None,
         "state": look.state,
         "halted": snapshot.halted or None,
-        "results": snapshot.results,
-        "correct": snapshot.correct,
-        "in_flight": snapshot.in_flight,
+        **fields_document(snapshot, "results", "correct", "in_flight"),
         "left": snapshot.in_flight if snapshot.halted else 0,
         "remaining": snapshot.remaining,
-        "seconds": progress.seconds,
-        "cost_usd": progress.cost_usd,
+        **fields_document(progress, "seconds", "cost_usd"),
         "priced": snapshot.priced,
-        "calls": progress.calls,
-        "tokens": progress.tokens,
+        **fields_document(progress, "calls", "tokens"),
         "best": best_document(snapshot),
         "islands": {
             island.name: {"niches": island.niches, "best_speedup": island.best, "stale": island.stale}
@@ -73,7 +69,7 @@ def watch_document(look: StoreLook, path: Path) -> dict[str, Any]:
         },
         "hosts": [asdict(host) for host in snapshot.hosts],
         "improvements": [_improvement(seen.change) for seen in look.seen if seen.change is not None],
-        "notes": [_note(note) for note in look.notes],
+        "notes": [fields_document(note, "text", "warning") for note in look.notes],
     }
 
 
@@ -95,17 +91,7 @@ def best_document(snapshot: Snapshot) -> dict[str, Any] | None:
 
 def _improvement(change: LeaderChange) -> dict[str, Any]:
     return {
-        "seq": change.seq,
-        "at": change.at,
-        "candidate": change.candidate,
-        "operator": change.operator,
-        "island": change.island,
+        **fields_document(change, "seq", "at", "candidate", "operator", "island"),
         "mode": change.mode.value,
-        "speedup": change.speedup,
-        "low": change.low,
-        "rationale": change.rationale,
+        **fields_document(change, "speedup", "low", "rationale"),
     }
-
-
-def _note(note: Notice) -> dict[str, Any]:
-    return {"text": note.text, "warning": note.warning}

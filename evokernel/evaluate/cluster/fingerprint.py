@@ -39,7 +39,7 @@ def differences(expected: Fingerprint, found: Fingerprint) -> str:
 @cache
 def _source_hash() -> str:
     digest = hashlib.sha256()
-    for path in sorted(_PACKAGE.rglob("*.py")):
+    for path in sorted(each for each in _PACKAGE.rglob("*") if each.is_file() and each.suffix != ".pyc"):
         digest.update(f"{path.relative_to(_PACKAGE)}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:12]
 

@@ -6,8 +6,10 @@ waiting warps.
 """
 
 import math
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 Counters = Mapping[str, float]
 
@@ -46,112 +48,8 @@ class Diagnosis:
     """Change that helps against it."""
 
 
-RULES: Sequence[Rule] = (
-    Rule(
-        "idle multiprocessors",
-        "{grid_blocks:.0f} blocks leave {idle_pct:.0f} % of the {multiprocessors:.0f} multiprocessors without work",
-        "make more blocks: smaller tiles, or split the reduction dimension between blocks and add up",
-        {"idle_pct": 20},
-    ),
-    Rule(
-        "tail",
-        "{waves:.2f} waves of blocks: the last one leaves the machine mostly empty, {tail_pct:.0f} % of the time",
-        "choose tiles so that the number of waves is just below a whole one, or let as many blocks as fit loop over "
-        "the tiles",
-        {"waves": 1, "tail_pct": 25},
-        {"dram_pct": 60, "l2_pct": 60},
-    ),
-    Rule(
-        "tensor pipe",
-        "the tensor cores are at work {tensor_pct:.0f} % of the time",
-        "this is what the device can do with these numbers; only fewer or cheaper products help",
-        {"tensor_pct": 75},
-    ),
-    Rule(
-        "register spills",
-        "{spill_pct:.0f} % of the sectors loaded are of local memory, where values are kept that no register holds",
-        "keep fewer values alive in a thread: smaller tiles or more warps a block, less unrolling, no array that is "
-        "indexed by a variable",
-        {"spill_pct": 20},
-    ),
-    Rule(
-        "uncoalesced loads",
-        "a warp's load touches {sectors_a_load:.1f} sectors of 32 bytes, where 16 hold the widest that is coalesced",
-        "let neighbouring threads read neighbouring addresses: another order of the dimensions, or a tile that is read "
-        "along its rows and turned in shared memory",
-        {"sectors_a_load": 17, "load_share_pct": 30},
-    ),
-    Rule(
-        "uncoalesced stores",
-        "a warp's store touches {sectors_a_store:.1f} sectors of 32 bytes, where 16 hold the widest that is coalesced",
-        "let neighbouring threads write neighbouring addresses: turn the tile in shared memory before it is written",
-        {"sectors_a_store": 17, "store_share_pct": 30},
-    ),
-    Rule(
-        "shared memory bank conflicts",
-        "{conflict_pct:.0f} % of shared memory's work is repetition for bank conflicts, and it is busy "
-        "{shared_pct:.0f} % of the time",
-        "pad the rows of the tile by 4 bytes times an odd number, or swizzle its columns by the row",
-        {"conflict_pct": 30, "shared_pct": 40},
-    ),
-    Rule(
-        "device memory",
-        "device memory is busy {dram_pct:.0f} % of the time",
-        "move fewer bytes: one pass instead of several, reuse in registers or shared memory, narrower types in "
-        "scratch; the access itself is as fast as it gets",
-        {"dram_pct": 75},
-    ),
-    Rule(
-        "second-level cache",
-        "the second-level cache is busy {l2_pct:.0f} % of the time, device memory only {dram_pct:.0f} %",
-        "read each value fewer times: larger tiles in shared memory or registers",
-        {"l2_pct": 65, "dram_pct": 0},
-    ),
-    Rule(
-        "special functions",
-        "the unit of exponentials, reciprocals and conversions is at work {special_pct:.0f} % of the time",
-        "compute fewer of them: factor them out of loops, replace some by polynomials on the other pipes",
-        {"special_pct": 80},
-    ),
-    Rule(
-        "fp32 pipe",
-        "the pipe of multiplications and additions is at work {fma_pct:.0f} % of the time",
-        "do less arithmetic, or let the tensor cores do it where it is a product of tiles",
-        {"fma_pct": 80},
-    ),
-    Rule(
-        "integer and logic pipe",
-        "the pipe of integer and logic operations is at work {alu_pct:.0f} % of the time",
-        "compute addresses and masks once outside of the loop, with powers of two and 32 bits",
-        {"alu_pct": 80},
-    ),
-    Rule(
-        "instruction issue",
-        "instructions are issued in {issue_pct:.0f} % of the cycles, and no pipe is full",
-        "use fewer instructions for the same work: wider loads and stores, unrolling, vector types",
-        {"issue_pct": 80},
-    ),
-    Rule(
-        "barriers",
-        "{barrier_wait_pct:.0f} % of a warp's time is spent waiting at barriers",
-        "synchronise less often, share the work before a barrier evenly, or use smaller blocks",
-        {"barrier_wait_pct": 30},
-    ),
-    Rule(
-        "too few warps",
-        "{memory_wait_pct:.0f} % of a warp's time is spent waiting for loads, with {warps_pct:.0f} % of the warps in "
-        "flight that there could be",
-        "let more blocks fit: fewer registers a thread, less shared memory a block; or load further ahead",
-        {"memory_wait_pct": 30},
-        {"warps_pct": 30},
-    ),
-    Rule(
-        "memory latency",
-        "{memory_wait_pct:.0f} % of a warp's time is spent waiting for loads, while neither memory nor a pipe is full",
-        "have more loads under way: begin those of the next step before computing this one, several independent ones "
-        "a thread, wider ones",
-        {"memory_wait_pct": 30},
-    ),
+RULES: Sequence[Rule] = tuple(
+    Rule(**row) for row in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["rules"]
 )
 
 

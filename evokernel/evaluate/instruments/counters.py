@@ -7,38 +7,13 @@ numbers by their units, and a malformed row is left out.
 import csv
 import math
 import re
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-METRICS: Mapping[str, str] = {
-    "time_ns": "gpu__time_duration.sum",
-    "dram_pct": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
-    "l2_pct": "lts__throughput.avg.pct_of_peak_sustained_elapsed",
-    "l2_sectors": "lts__t_sectors_srcunit_tex.sum",
-    # the older counter of the tensor pipe (..._op_hmma) misses most of Hopper's warp-group instructions
-    "tensor_pct": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
-    "fma_pct": "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
-    "alu_pct": "sm__inst_executed_pipe_alu.avg.pct_of_peak_sustained_active",
-    "special_pct": "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active",
-    "issue_pct": "sm__inst_issued.avg.pct_of_peak_sustained_active",
-    "warps_pct": "sm__warps_active.avg.pct_of_peak_sustained_active",
-    "shared_pct": "l1tex__data_pipe_lsu_wavefronts_mem_shared.avg.pct_of_peak_sustained_elapsed",
-    "shared_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
-    "bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
-    "load_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-    "load_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
-    "store_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
-    "store_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
-    "local_sectors": "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum",
-    "issue_cycles": "smsp__average_warp_latency_per_inst_issued.ratio",
-    "memory_wait_cycles": "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio",
-    "barrier_wait_cycles": "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio",
-    # these three are of the launch, and cost no pass over the kernel
-    "grid_blocks": "launch__grid_size",
-    "waves": "launch__waves_per_multiprocessor",
-    "registers": "launch__registers_per_thread",
-}
+METRICS: Mapping[str, str] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 """Our names, with their units, and the profiler's. Cycles are those of a warp for each instruction that was issued."""
 
 _LAUNCHES, _NAME_CHARACTERS = 64, 80

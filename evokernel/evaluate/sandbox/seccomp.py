@@ -6,7 +6,9 @@ filter refuses with an error (a program may go on without), and kills only calle
 
 import platform
 import struct
+from collections.abc import Mapping
 from enum import StrEnum
+from pathlib import Path
 
 from evokernel.errors import HarnessError
 from evokernel.evaluate.inside.process.seal import OWN_PROCESS
@@ -33,137 +35,59 @@ Speculation under control of a process makes the kernel flush what the next one 
 FAULT_SIGNALS = (7, 11)
 """SIGBUS and SIGSEGV: a handler could hide that a kernel leaves its buffers."""
 
-# name: (x86_64, aarch64); None where the architecture has no such call.
-DENIED: dict[str, tuple[int | None, int | None]] = {
-    "ptrace": (101, 117),
-    "process_vm_readv": (310, 270),
-    "process_vm_writev": (311, 271),
-    "process_madvise": (440, 440),
-    "kcmp": (312, 272),
-    "pidfd_open": (434, 434),
-    "pidfd_getfd": (438, 438),
-    "pidfd_send_signal": (424, 424),
-    "bpf": (321, 280),
-    "userfaultfd": (323, 282),
-    "perf_event_open": (298, 241),
-    "add_key": (248, 217),
-    "request_key": (249, 218),
-    "keyctl": (250, 219),
-    "mount": (165, 40),
-    "umount2": (166, 39),
-    "pivot_root": (155, 41),
-    "chroot": (161, 51),
-    "open_tree": (428, 428),
-    "move_mount": (429, 429),
-    "fsopen": (430, 430),
-    "fsconfig": (431, 431),
-    "fsmount": (432, 432),
-    "fspick": (433, 433),
-    "mount_setattr": (442, 442),
-    "open_tree_attr": (467, 467),
-    "unshare": (272, 97),
-    "setns": (308, 268),
-    "io_uring_setup": (425, 425),
-    "io_uring_enter": (426, 426),
-    "io_uring_register": (427, 427),
-    "kexec_load": (246, 104),
-    "kexec_file_load": (320, 294),
-    "init_module": (175, 105),
-    "finit_module": (313, 273),
-    "delete_module": (176, 106),
-    "reboot": (169, 142),
-    "swapon": (167, 224),
-    "swapoff": (168, 225),
-    "settimeofday": (164, 170),
-    "clock_settime": (227, 112),
-    "clock_adjtime": (305, 266),
-    "adjtimex": (159, 171),
-    "sethostname": (170, 161),
-    "setdomainname": (171, 162),
-    "acct": (163, 89),
-    "quotactl": (179, 60),
-    "quotactl_fd": (443, 443),
-    "syslog": (103, 116),
-    "name_to_handle_at": (303, 264),
-    "open_by_handle_at": (304, 265),
-    "fanotify_init": (300, 262),
-    "mknodat": (259, 33),
-    "mknod": (133, None),
-    "migrate_pages": (256, 238),
-    "move_pages": (279, 239),
-    "vhangup": (153, 58),
-    "iopl": (172, None),
-    "ioperm": (173, None),
-    "modify_ldt": (154, None),
-    "uselib": (134, None),
-}
+Numbers = Mapping[str, tuple[int | None, int | None]]
+"""Numbers of system calls on x86_64 and on aarch64, by name; None where the architecture has no such call."""
+
+
+def _read_table() -> Numbers:
+    lines = Path(__file__).with_name("syscalls.txt").read_text(encoding="utf-8").splitlines()
+    rows = (line.split() for line in lines if not line.startswith("#"))
+    return {name: (_number(x86_64), _number(aarch64)) for name, x86_64, aarch64 in rows}
+
+
+def _number(text: str) -> int | None:
+    return None if text == "-" else int(text)
+
+
+_TABLE = _read_table()
+
+
+def _calls(names: str) -> Numbers:
+    return {name: _TABLE[name] for name in names.split()}
+
+
+DENIED = _calls("""
+    ptrace process_vm_readv process_vm_writev process_madvise kcmp pidfd_open pidfd_getfd pidfd_send_signal
+    bpf userfaultfd perf_event_open add_key request_key keyctl
+    mount umount2 pivot_root chroot open_tree move_mount fsopen fsconfig fsmount fspick mount_setattr open_tree_attr
+    unshare setns io_uring_setup io_uring_enter io_uring_register
+    kexec_load kexec_file_load init_module finit_module delete_module reboot swapon swapoff
+    settimeofday clock_settime clock_adjtime adjtimex sethostname setdomainname acct quotactl quotactl_fd syslog
+    name_to_handle_at open_by_handle_at fanotify_init mknodat mknod migrate_pages move_pages
+    vhangup iopl ioperm modify_ldt uselib
+""")
 
 # Landlock guards none of these, and a process may do them to everything that its user owns.
-ATTRIBUTES: dict[str, tuple[int | None, int | None]] = {
-    "chmod": (90, None),
-    "fchmod": (91, 52),
-    "fchmodat": (268, 53),
-    "fchmodat2": (452, 452),
-    "chown": (92, None),
-    "lchown": (94, None),
-    "fchown": (93, 55),
-    "fchownat": (260, 54),
-    "utime": (132, None),
-    "utimes": (235, None),
-    "futimesat": (261, None),
-    "utimensat": (280, 88),
-    "setxattr": (188, 5),
-    "lsetxattr": (189, 6),
-    "fsetxattr": (190, 7),
-    "setxattrat": (463, 463),
-    "removexattr": (197, 14),
-    "lremovexattr": (198, 15),
-    "fremovexattr": (199, 16),
-    "removexattrat": (466, 466),
-}
+ATTRIBUTES = _calls("""
+    chmod fchmod fchmodat fchmodat2 chown lchown fchown fchownat utime utimes futimesat utimensat setxattr lsetxattr
+    fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat
+""")
 
 # A worker only computes: no programs, no signals but to itself (abort uses tgkill, see `_own_rule`), no memory outside
 # its address space limit, and no way off its core.
-DENIED_TO_WORKERS: dict[str, tuple[int | None, int | None]] = {
+DENIED_TO_WORKERS = {
     # SIGCONT from a timer would wake a stopped worker before its time; and what a timer does as it expires is paid for
     # by whoever runs on the core then: the baseline, if it is set so
-    "timer_create": (222, 107),
-    "timerfd_create": (283, 85),
-    "setitimer": (38, 103),
-    "alarm": (37, None),
-    "execve": (59, 221),
-    "execveat": (322, 281),
-    "socket": (41, 198),
-    "socketpair": (53, 199),
-    "kill": (62, 129),
-    "tkill": (200, 130),
-    "rt_sigqueueinfo": (129, 138),
-    "rt_tgsigqueueinfo": (297, 240),
-    "memfd_create": (319, 279),
-    "memfd_secret": (447, 447),
-    "shmget": (29, 194),
-    "shmat": (30, 196),
-    "shmctl": (31, 195),
-    "semget": (64, 190),
-    "msgget": (68, 186),
-    "mq_open": (240, 180),
-    "sched_setaffinity": (203, 122),
-    "sched_setscheduler": (144, 119),
-    "sched_setparam": (142, 118),
-    "sched_setattr": (314, 274),
-    "setpriority": (141, 140),
+    **_calls("timer_create timerfd_create setitimer alarm"),
+    **_calls("""
+        execve execveat socket socketpair kill tkill rt_sigqueueinfo rt_tgsigqueueinfo memfd_create memfd_secret shmget
+        shmat shmctl semget msgget mq_open sched_setaffinity sched_setscheduler sched_setparam sched_setattr setpriority
+    """),
     # Pages of a file, which others map, too: freed, moved, written out, or dropped from the cache.
-    "fallocate": (285, 47),
-    "ftruncate": (77, 46),
-    "truncate": (76, 45),
-    "remap_file_pages": (216, 234),
-    "mbind": (237, 235),
-    "set_mempolicy_home_node": (450, 450),
-    "sync": (162, 81),
-    "syncfs": (306, 267),
-    "sync_file_range": (277, 84),
-    "fadvise64": (221, 223),
-    "readahead": (187, 213),
+    **_calls("""
+        fallocate ftruncate truncate remap_file_pages mbind set_mempolicy_home_node sync syncfs sync_file_range
+        fadvise64 readahead
+    """),
 }
 # The CUDA driver needs descriptors of shared memory, and unix sockets (no other family) to pass them. It has not been
 # tried without the attributes, nor without calls on files and on the place of memory; a GPU's worker shares no memory
@@ -180,7 +104,7 @@ LIFTED_FOR_WATCHING = frozenset(
     {"ptrace", "process_vm_readv", "process_vm_writev", "pidfd_open", "pidfd_getfd", "pidfd_send_signal", "kcmp"}
 )
 STARTING = frozenset({"execve", "execveat"})
-FORKS: dict[str, tuple[int | None, int | None]] = {"fork": (57, None), "vfork": (58, None)}
+FORKS = _calls("fork vfork")
 CLONE, CLONE3, SOCKET, SOCKETPAIR, IOCTL = (56, 220), (435, 435), (41, 198), (53, 199), (16, 29)
 TGKILL, PRLIMIT, FCNTL, MADVISE, PRCTL, SIGACTION = (234, 131), (302, 261), (72, 25), (28, 233), (157, 167), (13, 134)
 # F_SETOWN, F_SETSIG, F_SETOWN_EX: the receiver of a file's signals; F_SETLEASE, F_NOTIFY: who hears of its use
@@ -246,13 +170,13 @@ def tool_filter(*, watches: bool = False, networked: bool = False, machine: str 
     return _build(denied, Children.ANY, machine or platform.machine(), unix_sockets=not unfiltered, families=families)
 
 
-def _denied_to_candidates(lifted: frozenset[str]) -> dict[str, tuple[int | None, int | None]]:
+def _denied_to_candidates(lifted: frozenset[str]) -> Numbers:
     found = {**DENIED, **ATTRIBUTES, **DENIED_TO_WORKERS}
     return {name: numbers for name, numbers in found.items() if name not in lifted}
 
 
 def _build(
-    denied: dict[str, tuple[int | None, int | None]],
+    denied: Numbers,
     children: Children,
     machine: str,
     *,

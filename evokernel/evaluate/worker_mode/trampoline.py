@@ -5,6 +5,7 @@ The text depends on the signature alone. It is compiled once and kept; the loop 
 
 import hashlib
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -25,55 +26,7 @@ COMPILERS = ("cc", "gcc", "clang", "g++", "c++")
 FLAGS = ("-x", "c", "-std=c11", "-O2", "-fPIC", "-shared")
 COMPILE_TIMEOUT_S = 60.0
 
-TEMPLATE = """\
-#include <fenv.h>
-#include <signal.h>
-#include <stdint.h>
-#include <sys/mman.h>
-#include <unistd.h>
-#if defined(__x86_64__)
-#include <xmmintrin.h>
-/* Asking costs a few nanoseconds, setting about 70; sticky exception flags (the low six bits) do no harm. */
-static inline int altered(void)
-{{
-    unsigned short x87;
-    __asm__ volatile("fnstcw %0" : "=m"(x87));
-    return (_mm_getcsr() & ~0x3fu) != 0x1f80u || x87 != 0x37f;
-}}
-#else
-static inline int altered(void) {{ return 1; }}
-#endif
-
-/* The first process of a PID namespace is deaf to signals it sends itself, abort's too; it exits instead. */
-static void on_abort(int number) {{ _exit(128 + number); }}
-void evk_catch_abort(void) {{ signal(SIGABRT, on_abort); }}
-
-typedef union {{ uint64_t word; int64_t i; float f; double d; void *p; }} argument;
-typedef void (*kernel)({types});
-
-/* The floating-point environment is reset before each call: a kernel must not inherit what an earlier one set. */
-void evk_calls(kernel run, const argument *words, long sets, long first_set, long calls)
-{{
-    const argument *end = words + sets * {count};
-    const argument *a = words + first_set * {count};
-    for (long call = 0; call < calls; call++) {{
-        if (altered())
-            fesetenv(FE_DFL_ENV);
-        run({values});
-        a += {count};
-        if (a == end)
-            a = words;
-    }}
-    fesetenv(FE_DFL_ENV);
-}}
-
-/* The same; then outputs cannot be written. A thread that still works on them, while the caller reads, ends here. */
-void evk_calls_and_shut(kernel run, const argument *words, long sets, long first_set, long calls, void *out, long size)
-{{
-    evk_calls(run, words, sets, first_set, calls);
-    mprotect(out, size, PROT_READ);
-}}
-"""
+TEMPLATE = Path(__file__).with_suffix(".c").read_text(encoding="utf-8")
 C_TYPES = {"int64": ("int64_t", "i"), "float32": ("float", "f"), "float64": ("double", "d")}
 PACKING = {"int64": "<q", "float32": "<fxxxx", "float64": "<d"}
 
@@ -136,7 +89,8 @@ def trampoline_source(signature: Signature) -> str:
         kind, member = C_TYPES[argument.dtype] if isinstance(argument, Scalar) else ("void *", "p")
         types.append(kind)
         values.append(f"a[{index}].{member}")
-    return TEMPLATE.format(types=", ".join(types), values=", ".join(values), count=len(types))
+    filled = {"@TYPES@": ", ".join(types), "@VALUES@": ", ".join(values), "@COUNT@": str(len(types))}
+    return re.sub("@[A-Z]+@", lambda found: filled[found[0]], TEMPLATE)
 
 
 def _compile(source: str, output: Path) -> None:

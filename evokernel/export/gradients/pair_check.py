@@ -17,41 +17,11 @@ from evokernel.evaluate.numerics.tolerance import expect
 from evokernel.export.check import run_alone
 from evokernel.export.gradients.gradient_task import differentiable, gradient_task
 from evokernel.export.gradients.pair_texts import Figures
+from evokernel.export.template_text import fill
 from evokernel.task import Task, Workload
 
 _LIMIT_S = 480.0
 _TIMED_CALLS = ("torch", "torch.compile", "kernels")
-_COMPARED = """\
-import json, sys
-sys.modules["evokernel"] = None  # the files must do without it
-job = json.load(open("job.json"))
-sys.path[:0] = [".", job["packages"]]
-import torch
-import test_gradients as trial
-torch.set_num_threads(trial.THREADS)
-def load(name, dtype, shape, strides):
-    dtype = getattr(torch, dtype)
-    made = torch.empty_strided(shape, strides, dtype=dtype) if strides else torch.empty(shape, dtype=dtype)
-    return made.copy_(torch.frombuffer(bytearray(open(name + ".in", "rb").read()), dtype=dtype).reshape(shape))
-for number, case in enumerate(job["cases"]):
-    tensors = [load(*row) for row in case]
-    split = len(trial.INPUTS)
-    made = trial.step(getattr(trial, job["operator"]), tensors[:split], tensors[split:])
-    for place, each in enumerate(made):
-        data = each.contiguous().reshape(-1).view(torch.uint8).tolist()
-        open(f"{number}.{place}.out", "wb").write(bytes(data))
-"""
-_TIMED = """\
-import json, os, sys
-job = json.load(open("job.json"))
-sys.executable = job["python"]  # torch.compile starts it
-os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
-sys.path[:0] = [".", job["packages"]]
-import torch
-import test_gradients as trial
-torch.set_num_threads(trial.THREADS)
-json.dump({name: trial.measure(name) for name in trial.WORKLOADS}, open("figures.json", "w"))
-"""
 
 
 def check_pair(folder: Path, forward: Task, backward: Task, functions: ModuleType, *, name: str) -> tuple[str, Figures]:
@@ -81,7 +51,7 @@ def check_pair(folder: Path, forward: Task, backward: Task, functions: ModuleTyp
         fault = _compare(inside, forward, backward, functions, workloads, name=name)
         if fault:
             return fault, {}
-        fault = run_alone(inside, _TIMED, _packages(), limit_s=_LIMIT_S)
+        fault = run_alone(inside, fill("gradient_timing.py.txt"), _packages(), limit_s=_LIMIT_S)
         return "", {} if fault else _read_figures(inside / "figures.json")
 
 
@@ -122,7 +92,7 @@ def _compare(
     job = {"cases": cases, "operator": name, "packages": str(_packages())}
     job["python"] = str(Path(sys.executable).resolve())  # a virtual environment's link is not there for a confined one
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    fault = run_alone(folder, _COMPARED, _packages(), limit_s=_LIMIT_S)
+    fault = run_alone(folder, fill("gradient_trial.py.txt"), _packages(), limit_s=_LIMIT_S)
     if fault:
         return fault
     names = [f"result {place}" for place in range(functions.OUTPUTS)]

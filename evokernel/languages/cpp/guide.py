@@ -1,5 +1,7 @@
 """The guide for authors of a C++ kernel: the signature of `run` in C++ and the contract around it."""
 
+from pathlib import Path
+
 from evokernel.errors import LanguageError
 from evokernel.languages.guide_text import arguments_of, bytes_of, layout_of, range_of, row_major
 from evokernel.task import DTYPES, Role, Scalar, Signature, Task, Tensor
@@ -18,35 +20,7 @@ C_TYPES = {
     "float8_e5m2": "uint8_t",
 }
 
-_CONTRACT = """\
-Write one C++20 source file. It must define exactly this entry point:
-
-    {entry};
-
-Arguments, in this order:
-{arguments}
-
-Contract:
-- Every tensor is {layout}, its first byte is aligned to 64 bytes, and no two tensors overlap
-  (`__restrict` is right on all of them).
-- Inputs are read-only. Outputs hold garbage before the call: write every element, read none before you wrote it.
-- The sizes differ from call to call and need not be multiples of anything: handle every remainder.
-- Never read or write outside of a tensor, not even by a vector whose lanes are thrown away later. Masked loads and
-  stores (AVX-512) that leave such lanes out are fine.
-- {threads}
-- Allocate scratch memory yourself where you need it (a static thread_local buffer that grows is cheap); free what you
-  do not keep. No files, no input or output, no processes, nothing that depends on time or chance.
-- Only standard headers: the C and C++ standard library and the intrinsics (<immintrin.h>, <arm_neon.h>{omp}).
-- Compiled with: {flags}
-
-Tunables are ordinary lines with a comment; the search tries their values:
-    constexpr int64_t BLOCK = 64;  // tune: 16 32 64 128
-and a constraint between them, if one is needed, is a line of its own (integers, + - * // %, comparisons, and, or):
-    // tune-where: BLOCK * UNROLL <= 512
-
-A part that other kernels could take over, such as packing or loading, may stand between two lines `// region: NAME` and
-`// endregion`, with all that only it needs; they do not nest. Keep those that a kernel has.
-"""
+_CONTRACT = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8")
 
 
 def entry_signature(signature: Signature) -> str:

@@ -7,6 +7,7 @@ output channels would leave such tiles empty, so they become a sum that Inductor
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import sympy  # type: ignore[import-untyped]
@@ -26,45 +27,7 @@ _TILES = ((64, 64, 32, 4, 3), (128, 64, 32, 4, 3), (64, 128, 32, 4, 3), (128, 12
 _MOST_TERMS = 32
 """Terms of such a sum that are written out, one load after the other, in place of a loop."""
 _FLOATS = (torch.float32, torch.bfloat16, torch.float16)
-_HEAD = """
-{{{{def_kernel("X", "W")}}}}
-    M = {rows}
-    N = {columns}
-    K = {inner}
-    group = tl.program_id(1).to(INDEX_DTYPE)
-    pid = tl.program_id(0).to(INDEX_DTYPE)
-    grid_m = tl.cdiv(M, BLOCK_M)
-    grid_n = tl.cdiv(N, BLOCK_N)
-    first_m = pid // (GROUP_M * grid_n) * GROUP_M
-    rows = tl.minimum(grid_m - first_m, GROUP_M)
-    pid_m = first_m + pid % (GROUP_M * grid_n) % rows
-    pid_n = pid % (GROUP_M * grid_n) // rows
-    row = pid_m * BLOCK_M + tl.arange(0, BLOCK_M)
-    column = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)
-    rest = row
-{places}
-    idx_n = rest
-    w_column = W + {column}
-    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for start in range(0, K, BLOCK_K):
-        k = start + tl.arange(0, BLOCK_K)
-        tap = k
-{taps}
-        channel = tap
-        x_at = (idx_n * ({{{{stride("X", 0)}}}}))[:, None]
-        x_at = x_at + ((group * ({channels}) + channel) * ({{{{stride("X", 1)}}}}))[None, :]
-        x_in = (row < M)[:, None] & (k < K)[None, :]
-{inputs}
-        a = tl.load(X + x_at, mask=x_in, other=0.0)
-        w_at = {weights}
-        b = tl.load(w_column[None, :] + w_at[:, None], mask=(k < K)[:, None] & (column < N)[None, :], other=0.0)
-        acc = tl.dot(a, b, acc, allow_tf32=ALLOW_TF32)
-    mask = (row < M)[:, None] & (column < N)[None, :]
-    idx_n = idx_n[:, None]
-    idx_c = group * N + column[None, :]
-{ends}
-    {{{{store_output({names}, "acc", "mask", val_shape=("BLOCK_M", "BLOCK_N"))}}}}
-"""
+_HEAD = (Path(__file__).parents[1] / "templates" / "convolution.py.txt").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from operators.rewrites.cuda.syntax import (
     PURE,
     calls_in,
     declared_in,
+    field,
     names_in,
     plain,
     rebound_in,
@@ -45,14 +46,15 @@ def _spread(module: CudaModule, kernel: CudaKernel, stmt: Node, own: set[str]) -
     cleared: set[str] = set()
     for node in walk(stmt):
         own |= _left_by_function(node)
-        value = node.child_by_field_name("value" if node.type == "init_declarator" else "right")
-        target = node.child_by_field_name("declarator") if node.type == "init_declarator" else target_of(node)
+        declared = node.type == "init_declarator"
+        value = field(node, "value" if declared else "right")
+        target = field(node, "declarator") if declared else target_of(node)
         if target is None:
             continue
         if value is not None and _combines(module, value):
             cleared |= names_in(target) if node.parent is not None and node.parent.parent == kernel.body else set()
             continue
-        needed = names_in(node) if node.type != "init_declarator" or value is None else names_in(value, target)
+        needed = names_in(value, target) if declared and value is not None else names_in(node)
         if needed & own or _reads_shared(kernel, value) or _conditions(kernel, node) & own:
             own |= names_in(target) - {"threadIdx", "blockIdx"} if target.type == "identifier" else _base(target)
     return cleared - rebound_in(*(n for n in walk(stmt) if n.type in _CONTROL))
@@ -61,7 +63,7 @@ def _spread(module: CudaModule, kernel: CudaKernel, stmt: Node, own: set[str]) -
 def _base(target: Node) -> frozenset[str]:
     node: Node | None = target
     while node is not None and node.type == "subscript_expression":
-        node = node.child_by_field_name("argument")
+        node = field(node, "argument")
     return frozenset() if node is not None and node != target and node.type == "identifier" else names_in(target)
 
 
@@ -69,8 +71,8 @@ def _left_by_function(node: Node) -> frozenset[str]:
     """Return what a function or assembly may leave in variables, in which it can put anything."""
     if node.type == "gnu_asm_expression":
         return names_in(node)
-    given = node.child_by_field_name("arguments")
-    if node.type != "call_expression" or given is None or plain(node.child_by_field_name("function") or node) in PURE:
+    given = field(node, "arguments")
+    if node.type != "call_expression" or given is None or plain(field(node, "function")) in PURE:
         return frozenset()
     left = [n for n in given.named_children if n.type == "identifier" or plain(n)[:1] == "&"]
     return names_in(*left) - {"threadIdx", "blockIdx"}
@@ -80,11 +82,11 @@ def _reads_shared(kernel: CudaKernel, value: Node | None) -> bool:
     """Say whether a value comes from memory other than the kernel's inputs, or from a function of who knows what."""
     if value is not None and calls_in(value).keys() - PURE:
         return True
-    for node in walk(value) if value is not None else ():
+    for node in walk(value):
         if node.type == "pointer_expression" and plain(node)[:1] == "*":
             return True
-        base = node.child_by_field_name("argument") if node.type == "subscript_expression" else None
-        if base is not None and not (plain(base) in kernel.pointers and kernel.pointers[plain(base)].constant):
+        base = field(node, "argument") if node.type == "subscript_expression" else None
+        if base is not None and not kernel.is_input(base):
             return True
     return False
 
@@ -95,8 +97,7 @@ def _conditions(kernel: CudaKernel, node: Node) -> frozenset[str]:
     above = node.parent
     while above is not None and above != kernel.body:
         if above.type in _CONTROL:
-            heads = [above.child_by_field_name(field) for field in ("condition", "initializer", "update")]
-            names |= names_in(*(head for head in heads if head is not None))
+            names |= names_in(*(field(above, head) for head in ("condition", "initializer", "update")))
         above = above.parent
     return frozenset(names)
 
@@ -106,12 +107,9 @@ def _combines(module: CudaModule, value: Node) -> bool:
 
     Such a function shuffles downwards or crosswise, waits for the block, and returns one shared value.
     """
-    callee = value.child_by_field_name("function")
-    if value.type != "call_expression" or callee is None:
-        return False
     bodies = _bodies(module)
-    body = bodies.get(plain(callee))
-    if body is None:
+    body = bodies.get(plain(field(value, "function")))
+    if value.type != "call_expression" or body is None:
         return False
     text = plain(body) + "".join(plain(bodies[name]) for name in calls_in(body) if name in bodies)
     shuffles = "__shfl_xor_sync" in text or "__shfl_down_sync" in text
@@ -124,8 +122,7 @@ def _bodies(module: CudaModule) -> dict[str, Node]:
     """Return the blocks of the module's functions, by name."""
     found = {}
     for node in walk(module.root):
-        declarator, body = node.child_by_field_name("declarator"), node.child_by_field_name("body")
-        name = declarator.child_by_field_name("declarator") if declarator is not None else None
+        name, body = field(node, "declarator", "declarator"), field(node, "body")
         if node.type == "function_definition" and body is not None and name is not None:
             found[plain(name)] = body
     return found
@@ -133,16 +130,12 @@ def _bodies(module: CudaModule) -> dict[str, Node]:
 
 def _is_shared(module: CudaModule, body: Node, result: Node) -> bool:
     if result.type == "subscript_expression":
-        indices, base = result.child_by_field_name("indices"), result.child_by_field_name("argument")
+        indices, base = field(result, "indices"), field(result, "argument")
         if indices is None or base is None or [n.type for n in indices.named_children] != ["number_literal"]:
             return False
         result = base
     declared = [n for n in walk(body) if n.type == "declaration" and plain(result) in declared_in(n)]
-    return len(declared) == 1 and "__shared__" in _line_before(module, declared[0])
-
-
-def _line_before(module: CudaModule, node: Node) -> str:
-    return module.cpp[module.cpp.rfind("\n", 0, node.start_byte) + 1 : node.start_byte]
+    return len(declared) == 1 and "__shared__" in module.line_before(declared[0])
 
 
 def sums_are_combined(module: CudaModule, kernel: CudaKernel, loop: CudaLoop) -> bool:
@@ -157,16 +150,16 @@ def sums_are_combined(module: CudaModule, kernel: CudaKernel, loop: CudaLoop) ->
 
 def _fold(node: Node) -> Counter[str]:
     """Return the mentions of a variable in `v += e` and in `v = fmaxf(v, e)`, if a node is that."""
-    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+    left, right = field(node, "left"), field(node, "right")
     if node.type != "assignment_expression" or left is None or right is None or left.type != "identifier":
         return Counter()
-    name, sign = plain(left), plain(node.child_by_field_name("operator") or node)
+    name, sign = plain(left), plain(field(node, "operator"))
     if sign == "+=" and name not in names_in(right):
         return Counter({name: 1})
-    given = right.child_by_field_name("arguments")
+    given = field(right, "arguments")
     if sign == "=" and right.type == "call_expression" and given is not None:
         own = [argument for argument in given.named_children if name in names_in(argument)]
-        extreme = plain(right.child_by_field_name("function") or right) in _EXTREMES
+        extreme = plain(field(right, "function")) in _EXTREMES
         if extreme and [plain(argument) for argument in own] == [name]:
             return Counter({name: 2})
     return Counter()
@@ -181,8 +174,8 @@ def _combined_next(module: CudaModule, kernel: CudaKernel, loop: CudaLoop, name:
     if stmt is None or stmt.type not in ("expression_statement", "declaration"):
         return False
     for inner in stmt.named_children:
-        value = inner.child_by_field_name("value" if stmt.type == "declaration" else "right")
-        given = value.child_by_field_name("arguments") if value is not None else None
+        value = field(inner, "value" if stmt.type == "declaration" else "right")
+        given = field(value, "arguments")
         if value is not None and given is not None and _combines(module, value):
             return name in {plain(argument) for argument in given.named_children}
     return False
@@ -204,10 +197,9 @@ def atomic_targets(body: Node) -> list[Node]:
     """Return the arrays to which a loop adds atomically, as the nodes that name them."""
     bases = []
     for call in calls_in(body).get("atomicAdd", []):
-        given = call.child_by_field_name("arguments")
+        given = field(call, "arguments")
         place = given.named_children[0] if given is not None and given.named_children else None
-        inner = place.child_by_field_name("argument") if place is not None else None
-        base = inner.child_by_field_name("argument") if inner is not None else None
+        base = field(place, "argument", "argument")
         ignored = call.parent is not None and call.parent.type == "expression_statement"
         if ignored and base is not None and base.type == "identifier":
             bases.append(base)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from operators.rewrites.cuda.source import CudaKernel, CudaLaunch, CudaModule
-from operators.rewrites.cuda.syntax import declared_in, plain, statements, walk
+from operators.rewrites.cuda.syntax import declared_in, field, plain, statements, walk
 
 _COUNTERS = {"int", "unsigned", "unsigned int", "long", "long long", "size_t", "unsigned long long"}
 _SOMETIMES = {"if_statement", "for_statement", "while_statement", "do_statement", "switch_statement"}
@@ -64,24 +64,20 @@ def loop_of(module: CudaModule, node: Node) -> CudaLoop | None:
     parent = node.parent
     if node.type != "for_statement" or parent is None or parent.type != "compound_statement":
         return None
-    parts = [node.child_by_field_name(field) for field in ("initializer", "condition", "update", "body")]
-    initializer, condition, update, body = parts
-    if initializer is None or condition is None or update is None or body is None:
+    initializer, body = field(node, "initializer"), field(node, "body")
+    first = initializer.children_by_field_name("declarator") if initializer is not None else []
+    if body is None or len(first) != 1 or first[0].type != "init_declarator":
         return None
-    kind, first = initializer.child_by_field_name("type"), initializer.children_by_field_name("declarator")
-    if kind is None or len(first) != 1 or first[0].type != "init_declarator":
+    start, bound, step = field(first[0], "value"), field(node, "condition", "right"), field(node, "update", "right")
+    if start is None or bound is None or step is None:
         return None
-    counter, start = first[0].child_by_field_name("declarator"), first[0].child_by_field_name("value")
-    left, bound = condition.child_by_field_name("left"), condition.child_by_field_name("right")
-    name, step = update.child_by_field_name("left"), update.child_by_field_name("right")
-    if counter is None or start is None or left is None or bound is None or name is None or step is None:
+    kind, counter = plain(field(initializer, "type")), plain(field(first[0], "declarator"))
+    head = [
+        (plain(field(node, part, "left")), plain(field(node, part, "operator"))) for part in ("condition", "update")
+    ]
+    if head != [(counter, "<"), (counter, "+=")] or kind not in _COUNTERS or counter in declared_in(body):
         return None
-    operators = [plain(each.child_by_field_name("operator") or each) for each in (condition, update)]
-    if operators != ["<", "+="] or not plain(counter) == plain(left) == plain(name):
-        return None
-    if plain(kind) not in _COUNTERS or plain(counter) in declared_in(body):
-        return None
-    return CudaLoop(node, module.pragma_before(node.start_byte), plain(kind), plain(counter), start, bound, step, body)
+    return CudaLoop(node, module.pragma_before(node.start_byte), kind, counter, start, bound, step, body)
 
 
 def loops_of(module: CudaModule, block: Node) -> list[CudaLoop]:
@@ -145,8 +141,8 @@ def local_value(kernel: CudaKernel, name: str) -> str:
         if node.type == "declaration" and plain(node).startswith("const ")
         for each in node.children_by_field_name("declarator")
         if each.type == "init_declarator"
-        and plain(each.child_by_field_name("declarator") or each) == name
-        and (value := each.child_by_field_name("value")) is not None
+        and plain(field(each, "declarator")) == name
+        and (value := field(each, "value")) is not None
     ]
     return found[0] if len(found) == 1 else name
 

@@ -8,7 +8,7 @@ from tree_sitter import Node
 from operators.rewrites.cuda.edits import CudaEdits, indented, unrolled
 from operators.rewrites.cuda.loops import CudaLoop, blocks_in, leaves, loop_of, loops_of
 from operators.rewrites.cuda.source import CudaKernel, CudaModule, CudaSite, apart, spliced
-from operators.rewrites.cuda.syntax import assigned, declared_in, names_in, plain, rebound_in, walk
+from operators.rewrites.cuda.syntax import assigned, declared_in, field, names_in, plain, rebound_in, walk
 from operators.rewrites.cuda.tiles import is_barrier, is_constant, reads_inputs_only, shared_arrays, stored_arrays
 
 
@@ -171,7 +171,7 @@ def _stage(module: CudaModule, kernel: CudaKernel, stmt: Node) -> _Stage | None:
     ]
     if made:
         name = declared_in(made[0])
-        kind = plain(made[0].child_by_field_name("type") or made[0])
+        kind = plain(field(made[0], "type"))
         used = names_in(*stores) & declared_in(*loads) - declared_in(*stores)
         whole = len(made) == 1 and len(name) == 1 and set(name) == used and _is_struct(made[0])
         if whole and reads_inputs_only(module, kernel, *loads) and not _reads(stores, arrays, kernel):
@@ -187,7 +187,7 @@ def _stage(module: CudaModule, kernel: CudaKernel, stmt: Node) -> _Stage | None:
         return None
     if module.written(stores[0]).count(module.written(value)) != 1 or module.written(value).isidentifier():
         return None
-    kind = plain(arrays[array].child_by_field_name("type") or stores[0])
+    kind = plain(field(arrays[array], "type"))
     return _Stage(loop, before, module.written(value), kind, [extent], before if loads else None)
 
 

@@ -9,9 +9,10 @@ from tree_sitter import Node
 from operators.rewrites.cuda.edits import CudaEdits, unrolled
 from operators.rewrites.cuda.loops import CudaLoop, always, blocks_in, leaves, loops_of, waits
 from operators.rewrites.cuda.source import CudaKernel, CudaModule, CudaSite, apart, spliced
-from operators.rewrites.cuda.syntax import declared_in, names_in, plain, rebound_in, statements, walk
+from operators.rewrites.cuda.syntax import declared_in, field, names_in, plain, rebound_in, statements, walk
 
 _KEPT = "KEEP"
+_INDIRECT = ("call_expression", "subscript_expression", "pointer_expression")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,24 +113,16 @@ def _kind(kernel: CudaKernel, load: Node) -> str:
     bases = names_in(load) & kernel.pointers.keys()
     if len(bases) != 1 or not kernel.pointers[next(iter(bases))].constant:
         return ""
-    if any(
-        n.type in ("call_expression", "subscript_expression", "pointer_expression") for n in walk(load) if n != load
-    ):
+    if any(n.type in _INDIRECT for n in walk(load) if n != load):
         return _cast_kind(load)
-    base = load.child_by_field_name("argument")
-    alone = load.type == "subscript_expression" and base is not None and plain(base) in bases
+    alone = load.type == "subscript_expression" and plain(field(load, "argument")) in bases
     return kernel.pointers[next(iter(bases))].element if alone else ""
 
 
 def _cast_kind(load: Node) -> str:
     """Return `T` for `*reinterpret_cast<const T*>(place)`."""
-    call = load.child_by_field_name("argument")
-    callee = call.child_by_field_name("function") if call is not None else None
-    if load.type != "pointer_expression" or call is None or callee is None:
-        return ""
-    name, given = plain(callee), call.child_by_field_name("arguments")
-    inner = {"call_expression", "subscript_expression", "pointer_expression"}
-    if given is None or any(n.type in inner for n in walk(given)):
+    name, given = plain(field(load, "argument", "function")), field(load, "argument", "arguments")
+    if load.type != "pointer_expression" or given is None or any(n.type in _INDIRECT for n in walk(given)):
         return ""
     head = "reinterpret_cast<const "
     return name.removeprefix(head).removesuffix("*>") if name.startswith(head) and name.endswith("*>") else ""

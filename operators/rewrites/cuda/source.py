@@ -13,7 +13,7 @@ import tree_sitter_cpp
 from tree_sitter import Language, Node, Parser
 
 from evokernel.source.tunables import read_tunables
-from operators.rewrites.cuda.syntax import names_in, plain, rebound_in, statements, walk
+from operators.rewrites.cuda.syntax import field, names_in, plain, rebound_in, statements, walk
 
 CUDA_WORDS = re.compile(
     r"\b__(?:global|device|host|shared|constant|forceinline|noinline|restrict|managed|grid_constant)__\b"
@@ -89,6 +89,11 @@ class CudaKernel:
     launches: tuple[CudaLaunch, ...]
     """All its launches."""
 
+    def is_input(self, base: Node) -> bool:
+        """Say whether a node names a pointer to memory that the kernel only reads."""
+        pointer = self.pointers.get(plain(base))
+        return pointer is not None and pointer.constant
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CudaModule:
@@ -156,6 +161,10 @@ class CudaModule:
         """Return the white space that the line of an offset begins with."""
         line = self.cpp[self.cpp.rfind("\n", 0, at) + 1 :]
         return line[: len(line) - len(line.lstrip(" \t"))]
+
+    def line_before(self, node: Node) -> str:
+        """Return what stands in the line of a node before it."""
+        return self.cpp[self.cpp.rfind("\n", 0, node.start_byte) + 1 : node.start_byte]
 
     def pragma_before(self, at: int) -> int:
         """Return the offset of the first of the pragmas in the lines in front of a statement, else its own offset."""
@@ -269,13 +278,13 @@ def _kernels(
     cpp: str, root: Node, launches: Sequence[tuple[str, CudaLaunch]], macros: Mapping[str, str]
 ) -> Iterator[CudaKernel]:
     for node in walk(root):
-        body, function = node.child_by_field_name("body"), node.child_by_field_name("declarator")
-        if node.type != "function_definition" or body is None or function is None or node.has_error:
+        body, parameters = field(node, "body"), field(node, "declarator", "parameters")
+        if node.type != "function_definition" or body is None or parameters is None or node.has_error:
             continue
-        parameters, name = function.child_by_field_name("parameters"), function.child_by_field_name("declarator")
-        own = tuple(launch for of, launch in launches if name is not None and of == plain(name))
+        name = plain(field(node, "declarator", "declarator"))
+        own = tuple(launch for of, launch in launches if of == name)
         head = cpp[max(cpp.rfind("}", 0, node.start_byte), cpp.rfind(";", 0, node.start_byte), 0) : body.start_byte]
-        if parameters is None or name is None or not own or "__global__" not in head:
+        if not own or "__global__" not in head:
             continue
         inside = list(walk(body))
         if any(n.type in _CONDITIONAL or (n.type == "lambda_capture_specifier" and "&" in plain(n)) for n in inside):
@@ -286,17 +295,15 @@ def _kernels(
         pointers = {p.name: p for place, each in enumerate(declared) for p in _pointer(place, each)}
         pointers |= {p.name: p for each in statements(body) for p in _alias(each, body, pointers)}
         numbers = {
-            plain(d)
-            for each in declared
-            if (d := each.child_by_field_name("declarator")) is not None and d.type == "identifier"
+            plain(d) for each in declared if (d := field(each, "declarator")) is not None and d.type == "identifier"
         }
-        yield CudaKernel(plain(name), parameters, body, pointers, frozenset(numbers), own)
+        yield CudaKernel(name, parameters, body, pointers, frozenset(numbers), own)
 
 
 def _pointer(place: int, node: Node) -> Iterator[CudaPointer]:
-    kind, declarator = node.child_by_field_name("type"), node.child_by_field_name("declarator")
+    kind, declarator = field(node, "type"), field(node, "declarator")
     if kind is not None and declarator is not None and declarator.type == "pointer_declarator":
-        inner = declarator.child_by_field_name("declarator")
+        inner = field(declarator, "declarator")
         if inner is not None and inner.type == "identifier":
             constant = any(child.type == "type_qualifier" and plain(child) == "const" for child in node.children)
             yield CudaPointer(place, node, plain(inner), plain(kind), constant, plain(inner))
@@ -304,13 +311,13 @@ def _pointer(place: int, node: Node) -> Iterator[CudaPointer]:
 
 def _alias(node: Node, body: Node, pointers: Mapping[str, CudaPointer]) -> Iterator[CudaPointer]:
     """Yield the pointer that a statement declares as an offset from a parameter, once and for all."""
-    kind, declarators = node.child_by_field_name("type"), node.children_by_field_name("declarator")
+    kind, declarators = field(node, "type"), node.children_by_field_name("declarator")
     if node.type != "declaration" or kind is None or len(declarators) != 1:
         return
-    pointer, value = (declarators[0].child_by_field_name(field) for field in ("declarator", "value"))
+    pointer, value = field(declarators[0], "declarator"), field(declarators[0], "value")
     if pointer is None or value is None or pointer.type != "pointer_declarator":
         return
-    inner = pointer.child_by_field_name("declarator")
+    inner = field(pointer, "declarator")
     bases = names_in(value) & pointers.keys()
     if inner is not None and inner.type == "identifier" and len(bases) == 1:
         base = pointers[next(iter(bases))]
@@ -321,20 +328,19 @@ def _alias(node: Node, body: Node, pointers: Mapping[str, CudaPointer]) -> Itera
 def _macros(root: Node) -> dict[str, str]:
     found: dict[str, list[str]] = {}
     for node in walk(root):
-        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-        if node.type == "preproc_def" and name is not None:
+        if node.type == "preproc_def" and (name := plain(field(node, "name"))):
             if not plain(node).endswith("\n"):  # the parser takes a comment for the end of a macro
-                raise UnreadableCuda(f"the macro {plain(name)} goes on behind a comment")
-            found.setdefault(plain(name), []).append(plain(value).partition("//")[0].strip() if value else "")
+                raise UnreadableCuda(f"the macro {name} goes on behind a comment")
+            found.setdefault(name, []).append(plain(field(node, "value")).partition("//")[0].strip())
     return {name: values[0] for name, values in found.items() if len(values) == 1}
 
 
 def _sizes(root: Node) -> dict[str, int]:
     sizes = _SIZES.copy()
     for node in walk(root):
-        kind, name = node.child_by_field_name("type"), node.child_by_field_name("declarator")
-        if node.type == "type_definition" and kind is not None and name is not None and plain(kind) in sizes:
-            sizes[plain(name)] = sizes[plain(kind)]
+        kind, name = plain(field(node, "type")), field(node, "declarator")
+        if node.type == "type_definition" and name is not None and kind in sizes:
+            sizes[plain(name)] = sizes[kind]
     return sizes
 
 

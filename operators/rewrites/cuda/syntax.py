@@ -5,16 +5,24 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 
-def walk(node: Node) -> Iterator[Node]:
-    """Yield a node and everything in it, in the order of the text."""
-    yield node
-    for child in node.children:
-        yield from walk(child)
+def field(node: Node | None, *path: str) -> Node | None:
+    """Return the part of a node that fields lead to, one after the other; None where one is missing."""
+    for name in path:
+        node = node.child_by_field_name(name) if node is not None else None
+    return node
 
 
-def plain(node: Node) -> str:
-    """Return the text of a node, without words that only CUDA has."""
-    return (node.text or b"").decode()
+def walk(node: Node | None) -> Iterator[Node]:
+    """Yield a node and everything in it, in the order of the text; nothing for None."""
+    if node is not None:
+        yield node
+        for child in node.children:
+            yield from walk(child)
+
+
+def plain(node: Node | None) -> str:
+    """Return the text of a node, without words that only CUDA has; an empty one for None."""
+    return (node.text or b"").decode() if node is not None else ""
 
 
 def statements(block: Node) -> list[Node]:
@@ -22,7 +30,7 @@ def statements(block: Node) -> list[Node]:
     return [child for child in block.named_children if child.type != "comment"]
 
 
-def names_in(*nodes: Node) -> frozenset[str]:
+def names_in(*nodes: Node | None) -> frozenset[str]:
     """Return every name that the nodes mention; those of fields are none."""
     return frozenset(plain(n) for node in nodes for n in walk(node) if n.type == "identifier")
 
@@ -32,7 +40,7 @@ def calls_in(node: Node) -> dict[str, list[Node]]:
     found: dict[str, list[Node]] = {}
     for call in walk(node):
         if call.type == "call_expression":
-            found.setdefault(plain(call.child_by_field_name("function") or call), []).append(call)
+            found.setdefault(plain(field(call, "function")), []).append(call)
     return found
 
 
@@ -41,8 +49,8 @@ def rebound_in(*nodes: Node) -> frozenset[str]:
     changed: set[str] = set()
     for node in (n for each in nodes for n in walk(each)):
         if node.type == "call_expression":
-            callee, given = node.child_by_field_name("function"), node.child_by_field_name("arguments")
-            if given is not None and plain(callee or node) not in PURE:
+            given = field(node, "arguments")
+            if given is not None and plain(field(node, "function")) not in PURE:
                 changed |= {plain(argument) for argument in given.named_children if argument.type == "identifier"}
         target = target_of(node)
         if target is not None and target.type == "identifier":
@@ -57,17 +65,17 @@ def assigned(stmt: Node) -> tuple[Node, Node] | None:
     made = stmt.named_children[0] if stmt.type == "expression_statement" and stmt.named_children else None
     if made is None or made.type != "assignment_expression":
         return None
-    place, value = made.child_by_field_name("left"), made.child_by_field_name("right")
-    plainly = plain(made.child_by_field_name("operator") or made) == "="
+    place, value = field(made, "left"), field(made, "right")
+    plainly = plain(field(made, "operator")) == "="
     return (place, value) if plainly and place is not None and value is not None else None
 
 
 def target_of(node: Node) -> Node | None:
     """Return the operand that a node changes: of an assignment, of `++`, of an address taken."""
     if node.type == "assignment_expression":
-        return node.child_by_field_name("left")
+        return field(node, "left")
     if node.type == "update_expression" or (node.type == "pointer_expression" and plain(node)[:1] == "&"):
-        return node.child_by_field_name("argument")
+        return field(node, "argument")
     return None
 
 
@@ -89,7 +97,7 @@ def declared_in(*nodes: Node) -> frozenset[str]:
             for child in each.children_by_field_name("declarator"):
                 inner: Node | None = child
                 while inner is not None and inner.type != "identifier":
-                    inner = inner.child_by_field_name("declarator") or next(
+                    inner = field(inner, "declarator") or next(
                         (c for c in inner.named_children if c.type == "identifier"), None
                     )
                 if inner is not None:

@@ -7,17 +7,26 @@ from tree_sitter import Node
 
 from operators.rewrites.cuda.loops import CudaLoop
 from operators.rewrites.cuda.source import CudaKernel, CudaModule
-from operators.rewrites.cuda.syntax import PURE, calls_in, declared_in, names_in, plain, statements, target_of, walk
+from operators.rewrites.cuda.syntax import (
+    PURE,
+    calls_in,
+    declared_in,
+    field,
+    names_in,
+    plain,
+    statements,
+    target_of,
+    walk,
+)
 
 
 def shared_arrays(module: CudaModule, kernel: CudaKernel) -> dict[str, Node]:
     """Return the declarations of the arrays of one dimension in shared memory, by name."""
     found = {}
     for node in statements(kernel.body):
-        begin = module.cpp.rfind("\n", 0, node.start_byte) + 1
-        if node.type == "declaration" and "__shared__" in module.cpp[begin : node.start_byte]:
+        if node.type == "declaration" and "__shared__" in module.line_before(node):
             for declarator in node.children_by_field_name("declarator"):
-                inner = declarator.child_by_field_name("declarator")
+                inner = field(declarator, "declarator")
                 if declarator.type == "array_declarator" and inner is not None and inner.type == "identifier":
                     found[plain(inner)] = node
     return found
@@ -25,8 +34,8 @@ def shared_arrays(module: CudaModule, kernel: CudaKernel) -> dict[str, Node]:
 
 def is_vector_aligned(module: CudaModule, declaration: Node) -> bool:
     """Say whether an array is declared to begin at a multiple of 16 bytes."""
-    begin = module.cpp.rfind("\n", 0, declaration.start_byte) + 1
-    return any(word in module.cpp[begin : declaration.end_byte] for word in ("__align__(16)", "alignas(16)"))
+    text = module.line_before(declaration) + module.written(declaration)
+    return any(word in text for word in ("__align__(16)", "alignas(16)"))
 
 
 def stored_arrays(node: Node, *, below: int = 0) -> frozenset[str]:
@@ -37,18 +46,17 @@ def stored_arrays(node: Node, *, below: int = 0) -> frozenset[str]:
             continue
         target = target_of(inner)
         while target is not None and target.type in ("subscript_expression", "field_expression"):
-            target = target.child_by_field_name("argument")
+            target = field(target, "argument")
         places = [target] if target is None or target.type != "pointer_expression" else _based(target)
-        found |= names_in(*(place for place in places if place is not None))
+        found |= names_in(*places)
     return frozenset(found)
 
 
 def _based(target: Node) -> list[Node]:
     """Return what `*reinterpret_cast<T*>(array + place)` is based on."""
-    given = target.child_by_field_name("argument")
-    given = given.child_by_field_name("arguments") if given is not None else None
+    given = field(target, "argument", "arguments")
     sums = given.named_children if given is not None else [target]
-    left = sums[0].child_by_field_name("left") if len(sums) == 1 and sums[0].type == "binary_expression" else None
+    left = field(sums[0], "left") if len(sums) == 1 and sums[0].type == "binary_expression" else None
     return [left] if left is not None and left.type == "identifier" else [target]
 
 

@@ -8,7 +8,18 @@ from operators.rewrites.cuda.assignment import atomic_targets, block_is_forgotte
 from operators.rewrites.cuda.edits import CudaEdits, indented
 from operators.rewrites.cuda.loops import CudaLoop, always, leaves, loops_of, over_block, over_grid, waits
 from operators.rewrites.cuda.source import CudaKernel, CudaModule, CudaSite, apart, spliced
-from operators.rewrites.cuda.syntax import PURE, calls_in, declared_in, names_in, plain, rebound_in, statements, walk
+from operators.rewrites.cuda.syntax import (
+    PURE,
+    assigned,
+    calls_in,
+    declared_in,
+    field,
+    names_in,
+    plain,
+    rebound_in,
+    statements,
+    walk,
+)
 
 VECTOR = "template <typename T, int N> struct alignas(sizeof(T) * N) Vector { T at[N]; };"
 """Neighbouring elements that one instruction moves."""
@@ -127,22 +138,16 @@ def _keeps_to_its_elements(kernel: CudaKernel, loop: CudaLoop) -> bool:
     for node in walk(loop.body):
         if node.type == "pointer_expression" and plain(node)[:1] == "*":
             return False
-        base = node.child_by_field_name("argument") if node.type == "subscript_expression" else None
-        if base is not None and base not in allowed and not _is_input(kernel, base):
+        base = field(node, "argument") if node.type == "subscript_expression" else None
+        if base is not None and base not in allowed and not kernel.is_input(base):
             return False
     return True
-
-
-def _is_input(kernel: CudaKernel, base: Node) -> bool:
-    pointer = kernel.pointers.get(plain(base))
-    return pointer is not None and pointer.constant
 
 
 def _mentions(kernel: CudaKernel, root: str) -> int:
     """Return how often a kernel mentions a pointer, or one that comes from it, other than to move the pointer."""
     names = {pointer.name for pointer in kernel.pointers.values() if pointer.root == root}
-    moves = [n for n in walk(kernel.body) if n.type == "assignment_expression" and n.child_by_field_name("left")]
-    moved = sum(plain(n.child_by_field_name("left") or n) in names for n in moves)
+    moved = sum(n.type == "assignment_expression" and plain(field(n, "left")) in names for n in walk(kernel.body))
     declared = sum(2 for pointer in kernel.pointers.values() if pointer.root == root and pointer.place < 0)
     return sum(n.type == "identifier" and plain(n) in names for n in walk(kernel.body)) - moved - declared
 
@@ -151,21 +156,16 @@ def _stores(loop: CudaLoop) -> list[tuple[Node, Node]]:
     """Return the base and the place of each `y[i] = value` that every round of a loop does."""
     found = []
     for stmt in loop.inner():
-        inner = stmt.named_children[0] if stmt.type == "expression_statement" and stmt.named_children else None
-        if inner is None or inner.type != "assignment_expression":
-            continue
-        place = inner.child_by_field_name("left")
-        plainly = plain(inner.child_by_field_name("operator") or inner) == "="
-        if place is not None and plainly and _offset(loop, place) is not None:
-            base = place.child_by_field_name("argument")
-            if base is not None:
-                found.append((base, place))
+        place, _ = assigned(stmt) or (None, None)
+        base = field(place, "argument")
+        if place is not None and base is not None and _offset(loop, place) is not None:
+            found.append((base, place))
     return found
 
 
 def _offset(loop: CudaLoop, place: Node) -> str | None:
     """Return what is added to the counter in `a[i + offset]`, empty for `a[i]`; None for another place."""
-    indices, base = place.child_by_field_name("indices"), place.child_by_field_name("argument")
+    indices, base = field(place, "indices"), field(place, "argument")
     if place.type != "subscript_expression" or indices is None or base is None or base.type != "identifier":
         return None
     if len(indices.named_children) != 1:
@@ -173,10 +173,9 @@ def _offset(loop: CudaLoop, place: Node) -> str | None:
     index = indices.named_children[0]
     if plain(index) == loop.counter:
         return ""
-    if index.type != "binary_expression" or plain(index.child_by_field_name("operator") or index) != "+":
+    if index.type != "binary_expression" or plain(field(index, "operator")) != "+":
         return None
-    sides = [index.child_by_field_name(field) for field in ("left", "right")]
-    others = [side for side in sides if side is not None and plain(side) != loop.counter]
+    others = [side for side in (field(index, "left"), field(index, "right")) if plain(side) != loop.counter]
     if len(others) != 1 or names_in(others[0]) & ({loop.counter} | declared_in(loop.body)):
         return None
     return plain(others[0])
@@ -187,8 +186,7 @@ def _moved(kernel: CudaKernel, loop: CudaLoop) -> list[tuple[str, Node]]:
     places: dict[str, list[Node]] = {}
     for node in walk(loop.body):
         if node.type == "subscript_expression" and _offset(loop, node) is not None:
-            name = plain(node.child_by_field_name("argument") or node)
-            places.setdefault(name, []).append(node)
+            places.setdefault(plain(field(node, "argument")), []).append(node)
     stored = {plain(base) for base, _ in _stores(loop)}
     return [
         (name, nodes[0])
@@ -245,9 +243,9 @@ def _with_lanes(module: CudaModule, kernel: CudaKernel, loop: CudaLoop, names: d
     for node in walk(loop.body):
         if any(start <= node.start_byte and node.end_byte <= end for start, end, _ in spans):
             continue
-        base = node.child_by_field_name("argument") if node.type == "subscript_expression" else None
-        if base is not None and plain(base) in moved and _offset(loop, node) is not None:
-            spans.append((node.start_byte, node.end_byte, f"{names[plain(base)]}.at[{lane}]"))
+        base = plain(field(node, "argument")) if node.type == "subscript_expression" else ""
+        if base in moved and _offset(loop, node) is not None:
+            spans.append((node.start_byte, node.end_byte, f"{names[base]}.at[{lane}]"))
         elif node.type == "identifier" and plain(node) == loop.counter:
             spans.append((node.start_byte, node.end_byte, f"({loop.counter} + {lane})"))
     return spliced(module, *loop.inside(module), spans)

@@ -10,7 +10,7 @@ from operators.rewrites.cuda.assignment import own_names
 from operators.rewrites.cuda.edits import CudaEdits, indented
 from operators.rewrites.cuda.loops import CudaLoop, blocks_in, leaves, loop_of, loops_of, over_block, waits
 from operators.rewrites.cuda.source import CudaKernel, CudaModule, CudaPointer, CudaSite, apart, spliced
-from operators.rewrites.cuda.syntax import assigned, declared_in, names_in, plain, rebound_in, statements, walk
+from operators.rewrites.cuda.syntax import assigned, declared_in, field, names_in, plain, rebound_in, statements, walk
 from operators.rewrites.cuda.tiles import (
     is_constant,
     is_vector_aligned,
@@ -81,12 +81,12 @@ def _by_vectors(module: CudaModule, copy: _Copy, first: str, part: str, lane: st
     start, bound, step = (module.written(each) for each in (loop.start, loop.bound, loop.step))
     stmts = loop.inner()
     known = spliced(module, stmts[0].start_byte, stmts[-2].end_byte) if len(stmts) > 1 else []
-    counter, indices = f"const {loop.kind} {loop.counter} = {first}", copy.load.child_by_field_name("indices")
+    counter, indices = f"const {loop.kind} {loop.counter} = {first}", field(copy.load, "indices")
     index = module.written(indices)[1:-1] if indices is not None else ""
     load = f"{part} = *reinterpret_cast<const {kind}*>({name} + ({index}));"
     each_lane = ["#pragma unroll", f"for (int {lane} = 0; {lane} < {copy.count}; ++{lane}) {{"]
     place = module.written(copy.store)
-    base = plain(copy.store.child_by_field_name("argument") or copy.store)
+    base = plain(field(copy.store, "argument"))
     if copy.side_by_side:
         spot = f"{base} + ({place[len(base) + 1 : -1]})"
         stored = ["{", *indented([f"{counter};", *known, f"*reinterpret_cast<{kind}*>({spot}) = {part};"]), "}"]
@@ -130,17 +130,11 @@ def _copy(module: CudaModule, kernel: CudaKernel, block: Node, loop: CudaLoop) -
         return None
     test, load = _guarded(value)
     arrays = shared_arrays(module, kernel)
-    base = plain(store.child_by_field_name("argument") or store) if store.type == "subscript_expression" else ""
-    source = kernel.pointers.get(plain(load.child_by_field_name("argument") or load)) if load is not None else None
-    if (
-        load is None
-        or source is None
-        or not source.constant
-        or base not in arrays
-        or source.element not in module.sizes
-    ):
+    base = plain(field(store, "argument")) if store.type == "subscript_expression" else ""
+    source = kernel.pointers.get(plain(field(load, "argument")))
+    if load is None or source is None or not source.constant or source.element not in module.sizes:
         return None
-    if plain(arrays[base].child_by_field_name("type") or load) != source.element:
+    if base not in arrays or plain(field(arrays[base], "type")) != source.element:
         return None
     if not waits_before_use(kernel, block, loop, base) or not reads_inputs_only(module, kernel, *known, value):
         return None
@@ -163,7 +157,7 @@ def _lined_up(
         return parsed(module.expanded(plain(node))) if node is not None else None
 
     def inside(node: Node) -> ast.expr | None:
-        indices = node.child_by_field_name("indices")
+        indices = field(node, "indices")
         return read(indices.named_children[0]) if indices is not None and len(indices.named_children) == 1 else None
 
     at, place = inside(load), inside(store)
@@ -171,9 +165,7 @@ def _lined_up(
     alike: Needs | None = lanes.alike(read(test)) if test is not None else frozenset()
     if lanes.growth(at) != 1 or start is None or alike is None or lanes.needs(read(loop.bound)) != frozenset():
         return None
-    aligned = is_vector_aligned(
-        module, shared_arrays(module, kernel)[plain(store.child_by_field_name("argument") or store)]
-    )
+    aligned = is_vector_aligned(module, shared_arrays(module, kernel)[plain(field(store, "argument"))])
     side_by_side = aligned and lanes.growth(place) == 1 and lanes.needs(place) == frozenset()
     return _Copy(loop, source, store, value, test, load, lanes.count, start | alike, side_by_side)
 
@@ -182,7 +174,7 @@ def _guarded(value: Node) -> tuple[Node | None, Node | None]:
     """Return the test and the load of `test ? input[index] : 0`, or of `input[index]`."""
     if value.type == "subscript_expression":
         return None, value
-    test, load, other = (value.child_by_field_name(f) for f in ("condition", "consequence", "alternative"))
+    test, load, other = (field(value, part) for part in ("condition", "consequence", "alternative"))
     if value.type != "conditional_expression" or other is None or load is None or load.type != "subscript_expression":
         return None, None
     return (test, load) if plain(other) in ("0", "0.0f", "0.f", "0.0") else (None, None)
@@ -211,7 +203,7 @@ def _constants(module: CudaModule, stmts: Iterable[Node]) -> Iterator[tuple[str,
     for stmt in stmts:
         if stmt.type == "declaration" and module.cpp.startswith("const ", stmt.start_byte):
             for declarator in stmt.children_by_field_name("declarator"):
-                name, value = (declarator.child_by_field_name(field) for field in ("declarator", "value"))
+                name, value = field(declarator, "declarator"), field(declarator, "value")
                 if name is not None and value is not None and name.type == "identifier":
                     yield plain(name), parsed(module.expanded(plain(value))) or UNKNOWN
 

@@ -8,6 +8,8 @@ blocks may have had data: on an H100 that much is left on each multiprocessor, 0
 """
 
 from ctypes import byref, c_int
+from pathlib import Path
+from string import Template
 
 from .cuda_driver import call
 from .kernel_parameters import POINTER, Parameter
@@ -21,67 +23,9 @@ _STACK_BYTES = 1024  # CU_LIMIT_STACK_SIZE, for calls whose depth no compiler kn
 _FRAME_UNIT = 512
 _FRAME_LIMIT_BYTES = 511 << 10  # a thread has 512 KiB at most
 _WORD_BYTES = 4
-_PTX = """\
-.version 7.0
-.target sm_70
-.address_size 64
-.extern .shared .align 16 .b8 room[];
-.visible .entry scrub(.param .u64 arrived, .param .u32 blocks, .param .u32 room_bytes, .param .u32 word)
-    .maxntid {threads}, 1, 1
-{{
-    {declaration}
-    .reg .pred %p;
-    .reg .u32 %word, %at, %end, %base, %here, %count, %seen, %lane;
-    .reg .u64 %from;
-    ld.param.u32 %word, [word];
-    mov.u32 %lane, %tid.x;
-    mov.u32 %base, room;
-    ld.param.u32 %end, [room_bytes];
-    shl.b32 %at, %lane, 2;
-shared_again:
-    .pragma "nounroll";
-    setp.ge.u32 %p, %at, %end;
-    @%p bra shared_over;
-    add.u32 %here, %base, %at;
-    st.volatile.shared.u32 [%here], %word;
-    add.u32 %at, %at, {step};
-    bra shared_again;
-shared_over:
-    {fill}
-    bar.sync 0;
-    setp.ne.u32 %p, %lane, 0;
-    @%p bra over;
-    ld.param.u64 %from, [arrived];
-    ld.param.u32 %count, [blocks];
-    atom.global.add.u32 %seen, [%from], 1;
-wait:
-    ld.volatile.global.u32 %seen, [%from];
-    setp.lt.u32 %p, %seen, %count;
-    @%p bra wait;
-over:
-    bar.sync 0;
-    ret;
-}}
-"""
+_PTX = Template(Path(__file__).with_suffix(".ptx").read_text(encoding="utf-8"))
 _DECLARATION = ".local .align 16 .b8 frame[{frame_bytes}];\n    .reg .u64 %place;"
-_FILL = """\
-mov.u32 %at, 0;
-    mov.u64 %place, frame;
-local_again:
-    .pragma "nounroll";
-    st.local.v4.u32 [%place], {{%word, %word, %word, %word}};
-    add.u64 %place, %place, 16;
-    add.u32 %at, %at, 16;
-    setp.lt.u32 %p, %at, {frame_bytes};
-    @%p bra local_again;
-    rem.u32 %at, %word, {words};
-    shl.b32 %at, %at, 2;
-    cvt.u64.u32 %place, %at;
-    mov.u64 %from, frame;
-    add.u64 %place, %place, %from;
-    ld.local.u32 %seen, [%place];
-    setp.ne.u32 %p, %seen, %word;
-    @%p trap;"""
+_FILL = Template(Path(__file__).with_name("memory_scrub_frame.ptx").read_text(encoding="utf-8").rstrip())
 # It reads one word back, which no compiler foresees: otherwise the stores would be left out.
 
 
@@ -95,8 +39,8 @@ def frame_for(local_bytes: int) -> int:
 def scrub_ptx(frame_bytes: int) -> bytes:
     """Return the kernel for a frame of that many bytes in each thread, or for shared memory alone."""
     declaration = _DECLARATION.format(frame_bytes=frame_bytes) if frame_bytes else ""
-    fill = _FILL.format(frame_bytes=frame_bytes, words=frame_bytes // _WORD_BYTES) if frame_bytes else ""
-    text = _PTX.format(threads=_THREADS, step=_WORD_BYTES * _THREADS, declaration=declaration, fill=fill)
+    fill = _FILL.substitute(frame_bytes=frame_bytes, words=frame_bytes // _WORD_BYTES) if frame_bytes else ""
+    text = _PTX.substitute(threads=_THREADS, step=_WORD_BYTES * _THREADS, declaration=declaration, fill=fill)
     return text.encode() + b"\0"
 
 
