@@ -15,7 +15,7 @@ from evokernel.errors import ConfigError, EvokernelError
 from evokernel.judging.judge import Judge, JudgeClosed
 from evokernel.languages.cpp.guide import entry_signature
 from evokernel.records.evaluation import Evaluation
-from evokernel.records.evaluation_document import evaluation_document
+from evokernel.records.evaluation_document import evaluation_document, fields_document
 from evokernel.serve.access import AccessPolicy
 from evokernel.serve.answers import safe_headers
 
@@ -75,9 +75,7 @@ class JudgeApplication:
             "language": judge.language,
             "fidelity": judge.fidelity.value,
             "entry": entry_signature(judge.task.signature) if judge.language == "cpp" else None,
-            "device": judge.identity.device,
-            "environment": judge.identity.environment,
-            "sandbox": judge.identity.sandbox,
+            **fields_document(judge.identity, "device", "environment", "sandbox"),
             "limits": {name: getattr(limits, name) for name in ("body_bytes", "sources", "waiting")},
         }
 

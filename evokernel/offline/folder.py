@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evokernel.errors import ConfigError
+from evokernel.records.evaluation_document import fields_document
 from evokernel.records.llm import Message, Origin
 
 FORMAT = 1
@@ -107,10 +108,7 @@ def write_manifest(folder: Path, manifest: FolderManifest) -> None:
     """Write the manifest, whole or not at all. Raises `OSError`."""
     document = {
         "format": FORMAT,
-        "run_id": manifest.run_id,
-        "task": manifest.task,
-        "language": manifest.language,
-        "seq": manifest.seq,
+        **fields_document(manifest, "run_id", "task", "language", "seq"),
         "prompts": [_question_document(question) for question in manifest.questions],
     }
     draft = folder / f".{MANIFEST}.new"
@@ -196,18 +194,11 @@ def _page(question: PromptFile, manifest: FolderManifest) -> str:
 
 
 def _question_document(question: PromptFile) -> dict[str, Any]:
-    origin = question.origin
     return {
-        "name": question.name,
-        "file": question.file,
+        **fields_document(question, "name", "file"),
         "reply": question.reply_file,
-        "operator": origin.operator,
-        "island": origin.island,
-        "step": origin.step,
-        "parents": list(origin.parents),
-        "insights": list(origin.insights),
-        "repeats": question.repeats,
-        "told": list(question.told),
+        **fields_document(question.origin, "operator", "island", "step", "parents", "insights"),
+        **fields_document(question, "repeats", "told"),
         "messages": [[message.role, message.text] for message in question.messages],
     }
 

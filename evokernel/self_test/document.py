@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evokernel.records.evaluation_document import evaluation_document
+from evokernel.records.evaluation_document import evaluation_document, fields_document
 from evokernel.self_test.attack import SelfTest, Trial, TrialOutcome
 from evokernel.self_test.exhibits import CLASSES
 
@@ -62,9 +62,7 @@ def document(found: SelfTest) -> dict[str, Any]:
         "harmless": [_trial(trial) for trial in found.trials if trial.exhibit.honest],
         "left_out": dict(found.left_out),
         "mode": found.judged.key.mode.value,
-        "device": found.identity.device,
-        "environment": found.identity.environment,
-        "sandbox": found.identity.sandbox,
+        **fields_document(found.identity, "device", "environment", "sandbox"),
     }
 
 

@@ -16,7 +16,7 @@ from evokernel.evaluate.device.device_class import this_machine
 from evokernel.protocols import Evaluator, Language
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity, Fidelity, Status
-from evokernel.records.evaluation_document import evaluation_document
+from evokernel.records.evaluation_document import evaluation_document, fields_document
 from evokernel.records.hidden_check import HiddenCheck
 
 FORMAT = 1
@@ -192,7 +192,6 @@ async def _evaluated(evaluator: Evaluator, request: EvaluationRequest) -> Evalua
 
 def judgement_document(judgement: KernelVerdict, *, task: str, file: str) -> dict[str, Any]:
     """Return the document of `evaluate --json`; docs/json.md describes its fields."""
-    identity = judgement.identity
     return {
         "format": FORMAT,
         "file": file,
@@ -201,8 +200,6 @@ def judgement_document(judgement: KernelVerdict, *, task: str, file: str) -> dic
         "language": judgement.candidate.language,
         "ok": judgement.ok,
         "mode": judgement.last.key.mode.value,
-        "device": identity.device,
-        "environment": identity.environment,
-        "sandbox": identity.sandbox,
+        **fields_document(judgement.identity, "device", "environment", "sandbox"),
         "evaluations": [evaluation_document(evaluation, *_FIELDS) for evaluation in judgement.evaluations],
     }

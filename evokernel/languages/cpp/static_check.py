@@ -5,28 +5,14 @@ A hostile source passes any check of its text; the sandbox keeps it harmless.
 
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 
 from evokernel.languages.cpp.tokens import DIRECTIVE, tokens
 from evokernel.languages.text_checks import check_text
 
 _RUNS = 8
 """Functions of one name that are looked at: each look may go to the end of the text."""
-_HEADERS = """
-    algorithm any array atomic barrier bit bitset cassert cctype cerrno cfenv cfloat charconv chrono cinttypes climits
-    clocale cmath compare complex concepts condition_variable coroutine csetjmp csignal cstdarg cstddef cstdint cstdio
-    cstdlib cstring ctime cuchar cwchar cwctype deque exception execution expected filesystem format forward_list
-    fstream functional future initializer_list iomanip ios iosfwd iostream istream iterator latch limits list locale
-    map mdspan memory memory_resource mutex new numbers numeric optional ostream queue random ranges ratio regex
-    scoped_allocator semaphore set shared_mutex source_location span sstream stack stdexcept stdfloat stop_token
-    streambuf string string_view syncstream system_error thread tuple type_traits typeindex typeinfo unordered_map
-    unordered_set utility valarray variant vector version
-    assert.h complex.h ctype.h errno.h fenv.h float.h inttypes.h iso646.h limits.h math.h setjmp.h signal.h stdalign.h
-    stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h tgmath.h time.h uchar.h wchar.h wctype.h
-    alloca.h malloc.h memory.h
-    immintrin.h x86intrin.h xmmintrin.h emmintrin.h pmmintrin.h tmmintrin.h smmintrin.h nmmintrin.h avxintrin.h
-    avx2intrin.h fmaintrin.h arm_neon.h arm_sve.h arm_fp16.h arm_bf16.h arm_acle.h omp.h experimental/simd
-"""
-HEADERS = frozenset(_HEADERS.split())
+HEADERS = frozenset(Path(__file__).with_name("headers.txt").read_text(encoding="utf-8").split())
 _ASSEMBLER = frozenset({"asm", "__asm", "__asm__"})
 
 

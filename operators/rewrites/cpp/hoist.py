@@ -10,7 +10,7 @@ from dataclasses import replace
 import operators.rewrites.cpp.ir.syntax as ir
 from operators.rewrites.cpp.base import LoopSite, fresh, innermost, loops
 from operators.rewrites.cpp.ir.dependence import has_raw
-from operators.rewrites.cpp.ir.paths import at, splice
+from operators.rewrites.cpp.ir.paths import loop_at, splice
 from operators.rewrites.cpp.ir.reductions import math_function
 from operators.rewrites.cpp.vectorize import scalar_types
 
@@ -61,9 +61,7 @@ class Hoist:
 
     def apply(self, program: ir.Program, site: LoopSite) -> ir.Program:
         """Insert the value in front of the loop and use it inside."""
-        loop = at(program.body, site.path)
-        if not isinstance(loop, ir.For):
-            raise ValueError("no loop at the site")
+        loop = loop_at(program.body, site.path)
         types = scalar_types(program)
         if site.detail:
             new = self._reciprocal(program, loop, site.detail[0], types[site.detail[0]])

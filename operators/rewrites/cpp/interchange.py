@@ -13,7 +13,7 @@ from operators.rewrites.cpp.base import LoopSite, constant_trip, element_types, 
 from operators.rewrites.cpp.ir.affine import ONE as UNIT
 from operators.rewrites.cpp.ir.affine import Poly, to_poly
 from operators.rewrites.cpp.ir.dependence import facts, has_raw
-from operators.rewrites.cpp.ir.paths import at, splice
+from operators.rewrites.cpp.ir.paths import loop_at, splice
 from operators.rewrites.cpp.ir.reductions import reduction_of
 
 
@@ -89,9 +89,7 @@ class Interchange:
 
     def apply(self, program: ir.Program, site: LoopSite) -> ir.Program:
         """Swap the loops, or expand the accumulator into the output."""
-        loop = at(program.body, site.path)
-        if not isinstance(loop, ir.For):
-            raise ValueError("no loop at the site")
+        loop = loop_at(program.body, site.path)
         new = self._expand(loop) if site.detail == ("expand",) else (self._swap(loop),)
         return replace(program, body=splice(program.body, site.path, new))
 

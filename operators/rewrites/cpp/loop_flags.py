@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from operators.rewrites.cpp.base import LoopSite, NewTunable, add_tunables, constant_trip, fresh, inside_tile, loops
 from operators.rewrites.cpp.ir.dependence import facts, has_raw
-from operators.rewrites.cpp.ir.paths import at, splice
+from operators.rewrites.cpp.ir.paths import loop_at, splice
 from operators.rewrites.cpp.ir.syntax import ONE, ZERO, For, Program, walk_stmts
 
 PRAGMA = "omp parallel for schedule(static)"
@@ -64,7 +64,5 @@ class Unroll:
 
 
 def _with_pragma(program: Program, site: LoopSite, pragma: str) -> Program:
-    loop = at(program.body, site.path)
-    if not isinstance(loop, For):
-        raise ValueError("no loop at the site")
-    return replace(program, body=splice(program.body, site.path, (replace(loop, pragmas=(pragma,)),)))
+    marked = replace(loop_at(program.body, site.path), pragmas=(pragma,))
+    return replace(program, body=splice(program.body, site.path, (marked,)))

@@ -13,7 +13,7 @@ from operators.rewrites.cpp.base import LoopSite, add, add_include, constant_tri
 from operators.rewrites.cpp.ir.accesses import ALLOCATE
 from operators.rewrites.cpp.ir.affine import Poly, to_poly
 from operators.rewrites.cpp.ir.dependence import has_raw
-from operators.rewrites.cpp.ir.paths import at, splice
+from operators.rewrites.cpp.ir.paths import loop_at, splice
 from operators.rewrites.cpp.vector_types import VECTORS
 
 
@@ -105,9 +105,7 @@ class Pack:
 
     def apply(self, program: ir.Program, site: LoopSite) -> ir.Program:
         """Insert the copy and read from the buffer."""
-        loop = at(program.body, site.path)
-        if not isinstance(loop, ir.For):
-            raise ValueError("no loop at the site")
+        loop = loop_at(program.body, site.path)
         reads = [read for read in _reads(loop.body) if read[0].base == site.detail[0]]
         panels = (self._panel(program, loop, read) for read in reads)
         panel = next((panel for panel in panels if panel is not None), None)

@@ -10,7 +10,7 @@ import operators.rewrites.cpp.ir.syntax as ir
 from operators.rewrites.cpp.base import LoopSite, NewTunable, add_tunables, constant_trip, fresh, inside_tile, loops
 from operators.rewrites.cpp.ir.affine import Poly, to_poly
 from operators.rewrites.cpp.ir.dependence import has_raw
-from operators.rewrites.cpp.ir.paths import at, splice
+from operators.rewrites.cpp.ir.paths import loop_at, splice
 
 
 class Prefetch:
@@ -39,9 +39,7 @@ class Prefetch:
 
     def apply(self, program: ir.Program, site: LoopSite) -> ir.Program:
         """Insert the prefetch at the start of the body."""
-        loop = at(program.body, site.path)
-        if not isinstance(loop, ir.For):
-            raise ValueError("no loop at the site")
+        loop = loop_at(program.body, site.path)
         element = next(e for e in _far(loop, set(site.detail)))
         ahead = fresh(program, "AHEAD")
         inner = {s.var for s in ir.walk_stmts(loop.body) if isinstance(s, ir.For)}

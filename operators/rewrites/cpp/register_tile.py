@@ -30,7 +30,7 @@ from operators.rewrites.cpp.base import (
 from operators.rewrites.cpp.ir.accesses import Scan
 from operators.rewrites.cpp.ir.affine import ONE as UNIT
 from operators.rewrites.cpp.ir.dependence import facts, has_raw
-from operators.rewrites.cpp.ir.paths import at, splice
+from operators.rewrites.cpp.ir.paths import loop_at, splice
 from operators.rewrites.cpp.promote import promote
 from operators.rewrites.cpp.vector_types import VECTORS
 
@@ -232,11 +232,9 @@ class RegisterTile:
 
     def apply(self, program: ir.Program, site: LoopSite) -> ir.Program:
         """Build the tile, its phases and the treatment of the ends."""
-        nest = at(program.body, site.path)
-        chain = [nest] if site.detail == ("1",) else [nest, nest.body[0]] if isinstance(nest, ir.For) else []
-        tiled = [loop for loop in chain if isinstance(loop, ir.For)]
-        if not isinstance(nest, ir.For) or not tiled:
-            raise ValueError("no loop at the site")
+        nest = loop_at(program.body, site.path)
+        inner = nest.body[0] if site.detail != ("1",) else None
+        tiled = [nest, inner] if isinstance(inner, ir.For) else [nest]
         dims = self._dims(program, site, tiled)
         body = promote(program, tiled[-1].body)
         phases = _phases(body, {d.loop.var for d in dims})

@@ -14,6 +14,14 @@ def at(body: tuple[Stmt, ...], path: Path) -> Stmt:
     return stmt
 
 
+def loop_at(body: tuple[Stmt, ...], path: Path) -> For:
+    """Return the loop at a path. Raises `ValueError` where there is none."""
+    loop = at(body, path)
+    if not isinstance(loop, For):
+        raise ValueError("no loop at the site")
+    return loop
+
+
 def main_body(stmt: Stmt) -> tuple[Stmt, ...]:
     """Return the statements that a path may enter; a fallback (`else`) branch is never entered."""
     match stmt:
