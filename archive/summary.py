@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from archive import queries
 from archive.account import RunAccount
+from archive.account_facts import evaluated_candidates
 from archive.file.database import Database
 from archive.file.records import StoredCandidate, StoredEvaluation
-from archive.follower import evaluated_candidates
 from archive.identity import read_identity
 from archive.inbox import banned_programs
 from evokernel.records.evaluation import Fidelity, Status

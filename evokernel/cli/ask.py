@@ -8,7 +8,8 @@ import click
 from evokernel.cli.completion import complete_operators
 from evokernel.cli.display.tables import put, table
 from evokernel.cli.display.text import clean, one_line, say, stdout
-from evokernel.cli.locate import CONFIG_SUFFIXES, FOLDER, open_store, store_argument, store_path
+from evokernel.cli.locate import CONFIG_SUFFIXES, open_store, store_path
+from evokernel.cli.options import FOLDER, store_argument
 
 if TYPE_CHECKING:
     from evokernel.config.run import RunConfig

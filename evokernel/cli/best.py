@@ -7,7 +7,8 @@ import click
 
 from evokernel.cli.display.tables import best_kernel_tables, code, put
 from evokernel.cli.display.text import stdout
-from evokernel.cli.locate import json_option, open_store, store_argument, verbose_option
+from evokernel.cli.locate import open_store
+from evokernel.cli.options import json_option, store_argument, verbose_option
 from evokernel.report.best import best_kernel
 from evokernel.report.documents import best_document
 from evokernel.report.status import run_facts

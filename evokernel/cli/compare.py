@@ -25,7 +25,8 @@ from evokernel.cli.display.text import (
     times,
 )
 from evokernel.cli.display.word_table import WordTable
-from evokernel.cli.locate import POSITIVE, json_option, open_store, stores_argument
+from evokernel.cli.locate import open_store
+from evokernel.cli.options import POSITIVE, json_option, stores_argument
 from evokernel.records.timing import Speedup
 from evokernel.report.compare import ComparedRun, Comparison, Difference, SeedGroup, SpeedupMilestone, Spread, compare
 from evokernel.report.comparison_document import comparison_document

@@ -9,7 +9,8 @@ from rich.text import Text
 from archive.store import Store
 from evokernel.cli.display.tables import measured_how
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, clean, stdout, times
-from evokernel.cli.locate import open_store, takes_store
+from evokernel.cli.locate import open_store
+from evokernel.cli.options import takes_store
 from evokernel.report.best import candidate_id
 from evokernel.report.lineage import portrait
 

@@ -8,7 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from evokernel.cli.display.text import BAD, DIM, GOOD, WARN, clean, stdout
-from evokernel.cli.locate import PATH, RUNS, api_base_option, refuse_blank
+from evokernel.cli.locate import RUNS
+from evokernel.cli.options import PATH, api_base_option, refuse_blank
 from evokernel.config.models import ModelConfig
 
 

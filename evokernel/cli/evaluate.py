@@ -23,7 +23,7 @@ from evokernel.cli.display.text import (
     styled_speedup,
 )
 from evokernel.cli.display.word_table import WordTable
-from evokernel.cli.locate import EXISTING_FILE, cuda_include_option, json_option, task_option
+from evokernel.cli.options import EXISTING_FILE, cuda_include_option, json_option, task_option
 from evokernel.records.evaluation import Evaluation, Fidelity
 from evokernel.records.evaluation_document import stages_of
 from evokernel.records.timing import combined_speedup

@@ -20,9 +20,10 @@ from evokernel.cli.display.snapshot import NOTHING, SnapshotTaker
 from evokernel.cli.display.tables import best_kernel_tables, put, sheet, to_take
 from evokernel.cli.display.text import DIM, duration, stdout
 from evokernel.cli.group import Refused
-from evokernel.cli.locate import FILE, PATH, POSITIVE, store_of
+from evokernel.cli.locate import store_of
 from evokernel.cli.model_trial import model_options, with_models
 from evokernel.cli.notifier import Notifier
+from evokernel.cli.options import FILE, PATH, POSITIVE
 from evokernel.cli.session import SessionEnd, discard_stdout, run_session
 from evokernel.config.load import load_config
 from evokernel.config.model_choice import ModelChoice

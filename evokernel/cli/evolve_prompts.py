@@ -16,8 +16,9 @@ from archive.store import Store
 from evokernel import __version__
 from evokernel.cli.display.tables import cost
 from evokernel.cli.display.tables import dollars as in_dollars
-from evokernel.cli.locate import PATH, open_store, store_path
+from evokernel.cli.locate import open_store, store_path
 from evokernel.cli.model_trial import model_options
+from evokernel.cli.options import PATH
 from evokernel.cli.session import SIGNAL_EXIT, SIGNALS
 from evokernel.config.model_choice import DEFAULT_CALLS, DEFAULT_DOLLARS, VARIABLE, ModelChoice, chosen_models
 from evokernel.config.run import RunConfig

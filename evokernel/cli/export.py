@@ -9,7 +9,8 @@ from rich.text import Text
 
 from evokernel.cli.display.tables import put, sheet, workloads
 from evokernel.cli.display.text import DIM, GOOD, STRONG, clean, interval, say, stderr, stdout, times
-from evokernel.cli.locate import PATH, open_store, store_option
+from evokernel.cli.locate import open_store
+from evokernel.cli.options import PATH, store_option
 from evokernel.cli.training import check_training, export_training, training_options
 from evokernel.records.timing import Speedup
 from evokernel.report.best import best_kernel, candidate_id

@@ -8,7 +8,7 @@ from rich.text import Text
 from evokernel.cli.display.tables import put, sheet
 from evokernel.cli.display.text import DIM, GOOD, WARN, clean, stdout
 from evokernel.cli.init import admission_text, project_heading
-from evokernel.cli.locate import EXISTING_FILE, cuda_include_option, force_option, out_option, shapes_option
+from evokernel.cli.options import EXISTING_FILE, cuda_include_option, force_option, out_option, shapes_option
 
 UNFIT_EXIT = 1
 

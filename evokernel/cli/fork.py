@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 
 from archive.fork import fork
-from evokernel.cli.locate import open_store, store_path, takes_store
+from evokernel.cli.locate import open_store, store_path
+from evokernel.cli.options import takes_store
 from evokernel.report.best import candidate_id
 from evokernel.report.lineage import portrait
 

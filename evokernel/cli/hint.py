@@ -6,7 +6,8 @@ import click
 import yaml
 
 from evokernel.cli.inbox import hand_in
-from evokernel.cli.locate import open_store, store_path, takes_store
+from evokernel.cli.locate import open_store, store_path
+from evokernel.cli.options import takes_store
 from evokernel.config.load import parse_config
 from evokernel.errors import ConfigError
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from evokernel.cli.display.tables import put, sheet
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, stdout
 from evokernel.cli.display.word_table import WordTable
-from evokernel.cli.locate import EXISTING_FILE, PATH, force_option, out_option, shapes_option
+from evokernel.cli.options import EXISTING_FILE, PATH, force_option, out_option, shapes_option
 
 if TYPE_CHECKING:
     from evokernel.scaffold.gradients.saved_values import SaveChoice

@@ -6,7 +6,8 @@ import click
 
 from archive.identity import RunIdentity
 from evokernel.cli.inbox import hand_in
-from evokernel.cli.locate import open_store, store_path, takes_store
+from evokernel.cli.locate import open_store, store_path
+from evokernel.cli.options import takes_store
 from evokernel.config.run import language_of
 from evokernel.errors import ConfigError, StoreError
 from evokernel.records.candidate import Candidate

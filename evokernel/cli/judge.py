@@ -11,7 +11,7 @@ from rich.text import Text
 from evokernel.cli.display.tables import put, sheet, table
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, one_line, say, stderr, stdout
 from evokernel.cli.display.word_table import WordTable
-from evokernel.cli.locate import EXISTING_FILE, FOLDER, json_option, task_option
+from evokernel.cli.options import EXISTING_FILE, FOLDER, json_option, task_option
 
 if TYPE_CHECKING:
     from evokernel.self_test.attack import SelfTest, Trial

@@ -5,7 +5,7 @@ from rich.text import Text
 
 from evokernel.cli.display.tables import sheet
 from evokernel.cli.display.text import DIM, STRONG, WARN, clean, stderr, stdout
-from evokernel.cli.locate import host_option, port_option
+from evokernel.cli.options import host_option, port_option
 from evokernel.cli.serve import let_sigterm_interrupt, need_web_server
 from evokernel.tasks import task_path
 

@@ -7,7 +7,8 @@ from rich.text import Text
 
 from evokernel.cli.display.tables import insight_line, made_by, put, table, unless
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, one_line, reason, stdout, times
-from evokernel.cli.locate import open_store, takes_store
+from evokernel.cli.locate import open_store
+from evokernel.cli.options import takes_store
 from evokernel.report.best import candidate_id
 from evokernel.report.lineage import LineageStep, story
 

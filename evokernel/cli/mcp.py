@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 
 from archive.store import Store
-from evokernel.cli.locate import store_argument, store_path
+from evokernel.cli.locate import store_path
+from evokernel.cli.options import store_argument
 from evokernel.errors import ConfigError, install
 
 

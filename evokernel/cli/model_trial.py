@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evokernel.cli.display.tables import dollars
-from evokernel.cli.locate import POSITIVE, api_base_option, refuse_blank
+from evokernel.cli.options import POSITIVE, api_base_option, refuse_blank
 from evokernel.config.model_choice import (
     DEFAULT_CALLS,
     DEFAULT_DOLLARS,

@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 
 from evokernel.cli.inbox import correct_kernel, hand_in
-from evokernel.cli.locate import store_path, takes_store
+from evokernel.cli.locate import store_path
+from evokernel.cli.options import takes_store
 
 
 @click.command()

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from evokernel.cli.display.tables import put, table
 from evokernel.cli.display.text import DIM, STRONG, WARN, clean, stdout
-from evokernel.cli.locate import EXISTING_FILE, POSITIVE, json_option
+from evokernel.cli.options import EXISTING_FILE, POSITIVE, json_option
 
 _SHOWN = 12
 _PROPOSED = 5

@@ -16,8 +16,9 @@ from archive.store import Store
 from evokernel.cli.display.tables import dollars as dollars_text
 from evokernel.cli.display.tables import put, table
 from evokernel.cli.display.text import DIM, WARN, clean, duration, one_line, stdout, times
-from evokernel.cli.locate import FILE, POSITIVE, store_of
+from evokernel.cli.locate import store_of
 from evokernel.cli.notifier import tell_end
+from evokernel.cli.options import FILE, POSITIVE
 from evokernel.cli.session import SIGNAL_EXIT, SIGNALS
 from evokernel.config.load import load_config
 from evokernel.errors import ConfigError, StoreError

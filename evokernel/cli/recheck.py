@@ -10,7 +10,7 @@ from rich.text import Text
 from evokernel.cli.display.tables import put, sheet, table
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, interval, say, stderr, stdout, times
 from evokernel.cli.display.word_table import WordTable
-from evokernel.cli.locate import POSITIVE, json_option
+from evokernel.cli.options import POSITIVE, json_option
 from evokernel.records.timing import Speedup
 
 if TYPE_CHECKING:

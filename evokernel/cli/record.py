@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 
 from archive.journal import InboxEntry, InsightEntry
-from evokernel.cli.locate import open_store, takes_store
+from evokernel.cli.locate import open_store
+from evokernel.cli.options import takes_store
 from evokernel.errors import StoreError
 
 

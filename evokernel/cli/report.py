@@ -8,7 +8,8 @@ from rich.text import Text
 
 from evokernel import __version__
 from evokernel.cli.display.text import DIM, STRONG, clean, stdout
-from evokernel.cli.locate import open_store, store_argument
+from evokernel.cli.locate import open_store
+from evokernel.cli.options import store_argument
 
 
 @click.command()

@@ -11,7 +11,8 @@ from rich.text import Text
 
 from archive.store import Store
 from evokernel.cli.display.text import DIM, STRONG, WARN, clean, stderr, stdout
-from evokernel.cli.locate import host_option, port_option, store_path, stores_argument
+from evokernel.cli.locate import store_path
+from evokernel.cli.options import host_option, port_option, stores_argument
 from evokernel.errors import ConfigError, install
 
 

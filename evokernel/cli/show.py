@@ -22,7 +22,8 @@ from evokernel.cli.display.tables import (
 )
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, clean, interval, one_line, reason, stdout, times
 from evokernel.cli.display.word_table import WordTable
-from evokernel.cli.locate import json_option, open_store, takes_store
+from evokernel.cli.locate import open_store
+from evokernel.cli.options import json_option, takes_store
 from evokernel.records.timing import combined_speedup
 from evokernel.report.best import candidate_id
 from evokernel.report.documents import portrait_document

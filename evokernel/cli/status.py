@@ -31,8 +31,9 @@ from evokernel.cli.display.tables import (
 )
 from evokernel.cli.display.text import DIM, GOOD, STRONG, WARN, duration, one_line, reason, stdout, times
 from evokernel.cli.display.word_table import WordTable
-from evokernel.cli.locate import json_option, open_store, store_argument, verbose_option
+from evokernel.cli.locate import open_store
 from evokernel.cli.looks import Moment, last_look, looks_file, remember_look
+from evokernel.cli.options import json_option, store_argument, verbose_option
 from evokernel.records.candidate import EVERYWHERE
 from evokernel.records.diversity import IslandDiversity
 from evokernel.records.host_activity import HostState

@@ -15,7 +15,8 @@ from evokernel.cli.display.tables import put, speedup_or_dash, table
 from evokernel.cli.display.text import BAD, DIM, GOOD, clean, one_line, stderr, stdout
 from evokernel.cli.display.word_table import WordTable
 from evokernel.cli.inbox import author
-from evokernel.cli.locate import open_store, store_path, takes_store
+from evokernel.cli.locate import open_store, store_path
+from evokernel.cli.options import takes_store
 from evokernel.cli.session import SessionEnd, discard_stdout, run_session
 from evokernel.config.run import RunConfig
 from evokernel.errors import StoreLocked

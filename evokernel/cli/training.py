@@ -14,7 +14,8 @@ from archive.store import Store
 from evokernel.cli.completion import complete_operators, complete_tasks
 from evokernel.cli.display.tables import put, sheet
 from evokernel.cli.display.text import BAD, GOOD, STRONG, WARN, clean, say, stderr, stdout
-from evokernel.cli.locate import PATH, open_store
+from evokernel.cli.locate import open_store
+from evokernel.cli.options import PATH
 from evokernel.errors import EvokernelError
 from evokernel.records.candidate import Candidate, Proposal
 from evokernel.records.evaluation import Fidelity, Status

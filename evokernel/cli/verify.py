@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 
 from evokernel.cli.display.text import clean
-from evokernel.cli.locate import open_store, store_argument
+from evokernel.cli.locate import open_store
+from evokernel.cli.options import store_argument
 
 UNSOUND_EXIT = 1
 

@@ -19,7 +19,8 @@ from evokernel.cli.display.following import StoreFollower, StoreLook
 from evokernel.cli.display.live import JudgedLine, SearchView, make_view
 from evokernel.cli.display.text import one_line, stdout, times
 from evokernel.cli.display.watch_json import ChangeLines
-from evokernel.cli.locate import store_argument, store_path
+from evokernel.cli.locate import store_path
+from evokernel.cli.options import store_argument
 from evokernel.cli.session import SIGNAL_EXIT, SIGNALS, discard_stdout
 from evokernel.report.status import RunState
 
