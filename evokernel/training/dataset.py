@@ -25,6 +25,8 @@ from evokernel.training.tables import TABLES, PromptWriter, TableChoice, difficu
 MANIFEST, SCHEMA, CARD = "dataset.json", "schema.json", "README.md"
 _TEST = ".test"
 """Behind the kind, in the names of files with replies of test tasks."""
+_Splits = dict[str, list[Row]]
+"""Rows of a table by split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,59 +77,59 @@ def write_dataset(  # noqa: PLR0913 - each is a choice of its caller, or what on
     taken = _taken(stores, difficulties)
     tasks = [task_name(identity.task) if (identity := store.identity()) else "" for store, _ in taken]
     testing = _testing(tasks, test_tasks)
-    rows: dict[str, list[Row]] = {f"{kind}{split}": [] for split in ("", _TEST) for kind in KINDS}
-    made: dict[str, dict[str, list[Row]]] = {}
+    replies: dict[str, list[Row]] = {f"{kind}{split}": [] for split in ("", _TEST) for kind in KINDS}
+    tabled: dict[str, _Splits] = {}
     runs: list[dict[str, Any]] = []
     places: list[dict[str, Any]] = []
     for (store, hard), task in zip(taken, tasks, strict=True):
         found, split = list(rows_of(store, choice)), "test" if task in testing else "train"
         for row in found:
-            rows[f"{row['kind']}{_TEST if split == 'test' else ''}"].append(row)
+            replies[f"{row['kind']}{_TEST if split == 'test' else ''}"].append(row)
         identity, run = store.identity(), store.meta("run_id") or ""
         runs.append({"id": run, "store": store.database.path.name, "rows": len(found), "difficulty": hard})
         places.append({**runs[-1], "task": task, "device": identity.device if identity else ""})
-        tabled = table_rows(store, guide(store), tables, write=write) if tables else {}
-        runs[-1]["rows"] += sum(map(len, tabled.values()))
-        for name, each in tabled.items():
-            made.setdefault(name, {}).setdefault(split, []).extend(each)
-    counts = {kind: len(each) for kind, each in rows.items()}
+        of_run = table_rows(store, guide(store), tables, write=write) if tables else {}
+        runs[-1]["rows"] += sum(map(len, of_run.values()))
+        for name, each in of_run.items():
+            tabled.setdefault(name, {}).setdefault(split, []).extend(each)
     contents = {
-        f"{kind}.jsonl": _lines(each).encode()
-        for kind, each in rows.items()
-        if each or (kind in KINDS and any(counts.values()))
+        f"{kind}.jsonl": _jsonl(each)
+        for kind, each in replies.items()
+        if each or (kind in KINDS and any(replies.values()))
     }
+    filled = {name: {at: rows for at, rows in splits.items() if rows} for name, splits in tabled.items()}
+    filled = {name: splits for name, splits in filled.items() if splits}
     form, suffix = tables.form if tables else "", "parquet" if parquet else "jsonl"
-    files: dict[str, list[str]] = {}
-    examples: dict[str, Row] = {}
-    for name, splits in made.items():
-        filled = {split: each for split, each in splits.items() if each}
-        for split, each in filled.items():
-            contents[f"{name}/{split}.{suffix}"] = _parquet(each) if parquet else _lines(each).encode()
-            files.setdefault(name, []).append(f"{name}/{split}.{suffix}")
-        if filled:
-            examples[name] = next(iter(filled.values()))[0]
-            parts = {split: (len(each), contents[f"{name}/{split}.{suffix}"]) for split, each in filled.items()}
-            contents[f"{name}/{CARD}"] = card(
-                name, parts, places, example=examples[name], suffix=suffix, form=form
-            ).encode()
-            counts[f"{name}/"] = sum(map(len, filled.values()))
-    if files:
+    for name, splits in filled.items():
+        contents |= _table_files(name, splits, places, suffix=suffix, form=form)
+    if filled:
+        files = {name: [f"{name}/{split}.{suffix}" for split in splits] for name, splits in filled.items()}
+        examples = {name: _first(splits) for name, splits in filled.items()}
         contents[CARD] = folder_card(files, examples, contents).encode()
     if not contents:
         raise StoreError(
             "there is nothing to learn from: no kernel that was asked for was judged here (what a fork took along is "
             "exported from the run that it came from)"
         )
-    numbers = {f"{kind}.jsonl": len(each) for kind, each in rows.items()}
-    for name, splits in made.items():
-        numbers |= {f"{name}/{split}.{suffix}": len(each) for split, each in splits.items()}
-    _publish(
-        folder,
-        contents,
-        {"runs": runs, "rows": numbers, "test_tasks": sorted(test_tasks), "difficulty": difficulties},
-        choice,
-    )
-    return TrainingDataset(folder, {name: count for name, count in counts.items() if count})
+    numbers = {f"{kind}.jsonl": len(each) for kind, each in replies.items()}
+    numbers |= {f"{name}/{at}.{suffix}": len(rows) for name, splits in filled.items() for at, rows in splits.items()}
+    facts = {"runs": runs, "rows": numbers, "test_tasks": sorted(test_tasks), "difficulty": difficulties}
+    _publish(folder, contents, facts, choice)
+    counts = {kind: len(each) for kind, each in replies.items() if each}
+    return TrainingDataset(folder, counts | {f"{name}/": sum(map(len, each.values())) for name, each in filled.items()})
+
+
+def _table_files(name: str, splits: _Splits, places: Sequence[Row], *, suffix: str, form: str) -> dict[str, bytes]:
+    """Return the files of a table by their paths: one for each split, and the card."""
+    write = _parquet if suffix == "parquet" else _jsonl
+    parts = {split: (len(rows), write(rows)) for split, rows in splits.items()}
+    text = card(name, parts, places, example=_first(splits), suffix=suffix, form=form)
+    files = {f"{name}/{split}.{suffix}": content for split, (_, content) in parts.items()}
+    return {**files, f"{name}/{CARD}": text.encode()}
+
+
+def _first(splits: _Splits) -> Row:
+    return next(iter(splits.values()))[0]
 
 
 def _testing(tasks: Sequence[str], asked: Sequence[str]) -> set[str]:
@@ -179,8 +181,8 @@ def _check(folder: Path, stores: Sequence[Store], *, parquet: bool) -> None:
         raise StoreError("two of the stores are of one run, whose rows would be there twice; name each run once")
 
 
-def _lines(rows: list[Row]) -> str:
-    return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
+def _jsonl(rows: list[Row]) -> bytes:
+    return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows).encode()
 
 
 def _publish(folder: Path, files: dict[str, bytes], facts: dict[str, Any], choice: ReplyChoice) -> None:
