@@ -22,7 +22,7 @@ def fingerprint(machine: Machine) -> Fingerprint:
     """Return the fingerprint of this machine."""
     gpu = machine.gpu
     return {
-        "evokernel": f"{__version__} {_source_hash()}",
+        "evokernel": f"{__version__} {source_hash()}",
         "python": platform.python_version(),
         **{name: _version(name) for name in ("torch", "triton", "ray")},
         "driver": gpu.driver if gpu else "none",
@@ -37,10 +37,11 @@ def differences(expected: Fingerprint, found: Fingerprint) -> str:
 
 
 @cache
-def _source_hash() -> str:
+def source_hash(package: Path = _PACKAGE) -> str:
+    """Return 12 hex digits over the names and contents of a package's files, compiled modules left out."""
     digest = hashlib.sha256()
-    for path in sorted(each for each in _PACKAGE.rglob("*") if each.is_file() and each.suffix != ".pyc"):
-        digest.update(f"{path.relative_to(_PACKAGE)}\0".encode() + path.read_bytes())
+    for path in sorted(each for each in package.rglob("*") if each.is_file() and each.suffix != ".pyc"):
+        digest.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:12]
 
 
