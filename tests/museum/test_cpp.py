@@ -89,6 +89,7 @@ def test_every_exhibit_says_what_it_is():
             "row_maximum",
             "best",
             "ordered",
+            "grey",
         )
     }
 

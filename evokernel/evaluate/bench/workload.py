@@ -32,6 +32,8 @@ class WorkloadPurpose(StrEnum):
     """A hidden check that the run has added, for correctness only."""
 
 
+_ORDINARY = 3
+"""One element in so many of loud outputs is 1; a pattern repeats after a power of two."""
 TIMED = (WorkloadPurpose.SEARCH, WorkloadPurpose.HOLDOUT)
 
 
@@ -236,7 +238,11 @@ class BoundWorkload:
         return {name: self._pattern(name, self._arena.view(0, name)) for name in outputs}
 
     def put(self, set_index: int, inputs: Mapping[str, Array], *, loud: bool = False) -> None:
-        """Copy inputs into one copy and poison its outputs; `loud` with large numbers, which no maximum skips."""
+        """Copy inputs into one copy and poison its outputs.
+
+        `loud` does so with large numbers, which no maximum skips, and some ordinary ones, which none can tell from
+        results.
+        """
         for name, view in self.views(set_index).items():
             view.copy_(inputs[name])
         self._poison_sets(slice(set_index, set_index + 1))
@@ -244,6 +250,7 @@ class BoundWorkload:
             if tensor.role is Role.OUTPUT:
                 view = self._arena.view(set_index, tensor.name)
                 bits(view).copy_(bits(poison_like(view, self._loud)))
+                view.reshape(-1)[::_ORDINARY] = 1
 
     def poison_all(self, sets: int) -> None:
         """Fill the outputs of the first copies with a secret NaN pattern."""

@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
+from torch.utils.weak import WeakIdKeyDictionary
 
 from evokernel.evaluate.numerics.arrays import Array
 from evokernel.evaluate.numerics.decisions import Decision, DecisionLog, decision_of, name_of, same_decisions
 from evokernel.evaluate.numerics.dispatch import EagerMode
-from evokernel.evaluate.numerics.rankings import RankedNumbers, ranked_numbers, ranks_freely
+from evokernel.evaluate.numerics.rankings import RankedNumbers, leaves_order_open, may_round, ranked_numbers, ranks
 from evokernel.evaluate.numerics.references import high_answer, native_answer
 from evokernel.task import Task, Workload
 
@@ -193,11 +195,15 @@ class _Moved(EagerMode):
         """Numbers were ranked of which, where they are equal, any may come first."""
         self.ranked: list[RankedNumbers] = []
         self.decisions: list[Decision] = []
+        self._rounded = WeakIdKeyDictionary()
+        """Results of operations that may round, whether they did or not, and all that came of them."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        free = ranks_freely(func, args, kwargs or {})
+        given = _tensors_of((args, kwargs))
+        rounded, rounds = any(each in self._rounded for each in given), bool(given) and may_round(func)
+        free = ranks(func, args) and (args[0] in self._rounded or leaves_order_open(func, args, kwargs or {}))
         self.free |= free
         if free and self._run >= _RUNS:
             args = (self._apart(args[0]), *args[1:])
@@ -207,9 +213,10 @@ class _Moved(EagerMode):
         if terms and name_of(func, in_place=True).endswith("_"):
             terms = (args[0].clone(), *args[1:])
         made = func(*args, **dict(kwargs or {}))
+        self._rounded.update((each, None) for each in _tensors_of(made) if rounded or (rounds and _is_double(each)))
         if sums:
             self._sum_moved(func, terms, kwargs or {}, made)
-        if (ranked := ranked_numbers(func, args, kwargs or {}, made)) is not None:
+        if (ranked := ranked_numbers(func, args, kwargs or {}, made, ordered=not free)) is not None:
             self.ranked.append(ranked)
         if (decision := decision_of(func, args, kwargs or {}, made)) is not None:
             self.decisions.append(decision)
@@ -291,6 +298,10 @@ class _Moved(EagerMode):
 
     def _direction(self) -> int:
         return _DIRECTIONS[(self._run + self._operations) % len(_DIRECTIONS)] if self._run < len(_DIRECTIONS) else -1
+
+
+def _tensors_of(values: Any) -> list[torch.Tensor]:
+    return [each for each in tree_leaves(values) if isinstance(each, torch.Tensor)]
 
 
 def _is_double(value: Any) -> bool:

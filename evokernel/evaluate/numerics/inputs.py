@@ -50,9 +50,9 @@ def draw(
     Integers with a bound `below` are uniform in normal and offset, the more frequent the smaller in wide (each power of
     two as likely as the next), and nearly all 0 in needles. Other integer tensors beside floating-point ones are taken
     for indices. They stay below the extents of those, or below the extents they do not share, where there are such: the
-    columns, for one label per row. Without floating-point tensors they are signed numbers up to 1000, and needles have
-    one that half the bits do not hold. int8 and uint8 without a bound take their whole range; wide has ends of it, and
-    needles nothing else but zeros. For bool see `draw_mask`.
+    columns, for one label per row. Without floating-point tensors they are signed numbers up to 1000, and needles and
+    patchworks have one that half the bits do not hold. int8 and uint8 without a bound take their whole range; wide has
+    ends of it, and needles nothing else but zeros. For bool see `draw_mask`.
 
     Inputs with a generator get what it makes for a new seed, whatever the distribution. Raises `TaskError` if the
     distribution is unknown, a shape has an extent below 1, or a generator failed.
@@ -102,6 +102,8 @@ def draw_values(
         loud = [each for each in known if few and each in _LOUD]
         homes = (known[0], str(rng.choice(loud or known[1:] or known)))
         values = patch_numbers(count, row, source, draw=ordinary, homes=homes, few=few)
+        if tensor.dtype in _BEYOND_HALF and "needles" in known:
+            _put_beyond_half(values, source, dtype=tensor.dtype)
     return store(values, tensor.dtype)
 
 
@@ -124,9 +126,14 @@ def _ordinary(home: str, size: int, *, tensor: Tensor, row: int, source: InputSo
         return _whole_range(home, size, row, source, dtype=torch_dtype(tensor.dtype))
     values = _integers(home, size, row, source, bound=bound)
     if home == "needles" and bound is None:
-        low, high = _BEYOND_HALF[tensor.dtype]
-        values[source.integers(0, size, 1)] = source.integers(low, high, 1) * source.integers(0, 2, 1).mul_(2).sub_(1)
+        _put_beyond_half(values, source, dtype=tensor.dtype)
     return values
+
+
+def _put_beyond_half(values: Array, source: InputSource, *, dtype: str) -> None:
+    """Make one of some integers a number that half the bits of its type do not hold; no sample finds it."""
+    low, high = _BEYOND_HALF[dtype]
+    values[source.integers(0, len(values), 1)] = source.integers(low, high, 1) * source.integers(0, 2, 1).mul_(2).sub_(1)
 
 
 def _has_rows(count: int, row: int) -> bool:

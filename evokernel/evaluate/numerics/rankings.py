@@ -2,8 +2,9 @@
 
 The operations of a reference that rank are watched: the numbers that they rank, and how far these move where inexact
 results move by some roundings. A position is right where its number is that of the expected one, within these moves.
-Of exact numbers that tie any may come first where torch leaves that open, as it does for `topk`; of `argmax` the first
-is due.
+Of equal numbers any may come first where torch leaves that open, as it does for `topk`, or where they come of an
+operation that may round: whether shares of a softmax tie exactly is luck. Of inputs themselves, and of what is selected
+from them, the first is due to `argmax` and to a stable sort.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,14 @@ _SLACK = 2.0
 _aten = torch.ops.aten
 _FIRST_DUE = (_aten.argmax, _aten.argmin, _aten.max, _aten.min)
 _RANKING = (_aten.topk, _aten.sort, _aten.kthvalue, _aten.median, *_FIRST_DUE)
+_CHOOSE = {
+    *("abs", "neg", "relu", "clamp", "clamp_min", "clamp_max", "maximum", "minimum", "max", "min", "amax", "amin"),
+    *("round", "floor", "ceil", "trunc", "sign", "cummax", "cummin", "sort", "topk", "kthvalue", "median"),
+    *("where", "masked_fill", "triu", "tril", "constant_pad_nd", "fill", "scatter", "index_put", "embedding"),
+    *("gather", "index", "index_select", "masked_select", "flip", "roll", "cat", "stack", "repeat"),
+    *("clone", "copy", "to_copy"),
+}
+"""Operations that round nothing: they choose among numbers, change signs, or make whole numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +73,14 @@ class Ranking:
         return numbers.gather(self.dim, positions)
 
 
-def ranked_numbers(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], made: Any) -> RankedNumbers | None:
+def ranked_numbers(
+    func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], made: Any, *, ordered: bool
+) -> RankedNumbers | None:
     """Return what an operation of torch ranked; None where it ranks nothing in fp64."""
-    if getattr(func, "overloadpacket", None) not in _RANKING:
+    if not ranks(func, args):
         return None
     positions = made[-1] if isinstance(made, tuple) else made
-    numbers = args[0]
-    if positions.dtype != torch.int64 or numbers.dtype != torch.float64:
-        return None
-    dim, ordered = arguments_of(func, args, kwargs).get("dim"), not ranks_freely(func, args, kwargs)
+    numbers, dim = args[0], arguments_of(func, args, kwargs)["dim"]
     if dim is None:
         return RankedNumbers(numbers.reshape(-1).clone(), positions.reshape(1), 0, ordered)
     dim %= max(numbers.dim(), 1)
@@ -80,12 +88,21 @@ def ranked_numbers(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], 
     return RankedNumbers(numbers.clone(), positions, dim, ordered)  # a copy: what follows may work in place
 
 
-def ranks_freely(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """Say whether an operation ranks numbers in fp64, and of equal ones any may come first."""
-    packet = getattr(func, "overloadpacket", None)
-    if packet not in _RANKING or packet in _FIRST_DUE or args[0].dtype != torch.float64:
+def ranks(func: Any, args: tuple[Any, ...]) -> bool:
+    """Say whether an operation ranks numbers in fp64."""
+    if getattr(func, "overloadpacket", None) not in _RANKING or args[0].dtype != torch.float64:
         return False
-    return not arguments_of(func, args, kwargs).get("stable")
+    return any(each.name == "dim" for each in func._schema.arguments)  # the maximum of a whole tensor has no position
+
+
+def leaves_order_open(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Say whether torch promises no order of equal numbers for an operation that ranks."""
+    return func.overloadpacket not in _FIRST_DUE and not arguments_of(func, args, kwargs).get("stable")
+
+
+def may_round(func: Any) -> bool:
+    """Say whether the results of an operation are more than a choice of its arguments' numbers, or of whole ones."""
+    return not func.is_view and getattr(func, "overloadpacket", func).__name__.strip("_") not in _CHOOSE
 
 
 class RankingFinder:

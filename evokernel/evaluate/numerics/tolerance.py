@@ -238,9 +238,16 @@ def _changes(answers: _Answers, high: _Answers) -> _Answers:
 
 
 def _edge_unit(task: Task, *, growth: float) -> float | None:
-    """Return how far inexact results move that look for edges; None where nothing tells what is exact, as in fp64."""
-    dtypes = [tensor.dtype for tensor in task.signature.inputs if is_float(tensor.dtype)]
-    if not dtypes or "float64" in dtypes:
+    """Return how far inexact results move that look for edges; None where nothing tells what is exact, as in fp64.
+
+    Of a task without floats, what the reference makes on the way is float32.
+    """
+    given, results = (
+        [tensor.dtype for tensor in tensors if is_float(tensor.dtype)]
+        for tensors in (task.signature.inputs, task.signature.outputs)
+    )
+    dtypes = given or results or ["float32"]
+    if "float64" in dtypes:
         return None
     # a division on a GPU alone may be off by four roundings, and others come before and after it
     return 3 * (2 + growth) * max(_working_roundoff(task, dtype) for dtype in dtypes)

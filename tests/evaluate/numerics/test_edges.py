@@ -68,6 +68,22 @@ def test_all_ties_of_quotients_fall_either_way(distribution):
     assert found(halves, halves_from_below, distribution) == (None, None)
 
 
+def test_what_is_rounded_on_the_way_from_bytes_to_bytes_has_edges_too():
+    """As colours become grey: by tables or by whole numbers a level in the middle falls either way."""
+
+    def grey(x, y):
+        return (0.299 * x.float() + 0.701 * y.float()).round().to(torch.uint8)
+
+    def by_whole_numbers(x, y):
+        return ((299 * x.int() + 701 * y.int() + 500) // 1000).to(torch.uint8)
+
+    def cut_off(x, y):
+        return (0.299 * x.float() + 0.701 * y.float()).to(torch.uint8)
+
+    assert found(grey, by_whole_numbers, dtype="uint8", result="uint8") == (None, None)
+    assert None not in found(grey, cut_off, dtype="uint8", result="uint8")
+
+
 def test_fewer_bits_are_not():
     rough = found(quantised, lambda x, y: quantised(x.bfloat16().float(), y))
     assert None not in rough
@@ -162,6 +178,42 @@ def test_of_inputs_that_tie_any_may_come_first_where_torch_leaves_that_open(rank
 
     single, _ = found(ranks, last_first, "integers01", result="int64", shape=("R", places))
     assert (single is None) == is_open
+
+
+@pytest.mark.parametrize(
+    ("numbers", "is_open"),
+    [
+        (lambda x: x, False),
+        (lambda x: x.clone().relu_()[:, 1:], False),
+        (lambda x: torch.where(x > 0, x.abs(), -1.0), False),
+        (lambda x: torch.softmax(1000.0 * x, dim=1), True),
+        (lambda x: torch.cat([x @ x.mT @ x, x], dim=1)[:, :900], True),
+        (lambda x: x.clone().exp_().clamp(min=0.5), True),
+    ],
+)
+def test_the_first_of_equal_numbers_is_due_only_where_nothing_may_round(numbers, is_open):
+    def best(x, y):
+        return numbers(x).argmax(dim=1, keepdim=True)
+
+    def last(x, y):
+        return numbers(x).shape[1] - 1 - numbers(x).flip(1).argmax(dim=1, keepdim=True)
+
+    single, _ = found(best, last, "integers01", result="int64", shape=("R", 1))
+    assert (single is None) == is_open
+
+
+def test_what_follows_from_a_tie_of_rounded_numbers_may_be_that_of_any():
+    """As vectors of a codebook are chosen: distances of small integers are exact, and many of them tie."""
+
+    def nearest(x, y, flip=False):
+        codes = y.flip(0) if flip else y
+        distances = (codes * codes).sum(1) - 2 * x @ codes.mT
+        return codes[distances.argmin(1)]
+
+    single, _ = found(
+        nearest, lambda x, y: nearest(x, y, flip=True), "integers01", result="float32", second=("C", "C")
+    )
+    assert single is None
 
 
 def ranking(numbers: list[list[float]], places: int) -> Ranking:

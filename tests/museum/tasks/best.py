@@ -23,10 +23,4 @@ _task = rows_task(
 _signature = replace(_task.signature, outputs=(replace(_task.signature.outputs[0], dtype="int32"),))
 _offered = _task.workloads["cpu"]
 _near_100 = tuple(replace(each, distribution="offset") for each in _offered.search)
-task = replace(
-    _task,
-    signature=_signature,
-    workloads={"cpu": replace(_offered, search=_near_100)},
-    # of numbers as far apart as in `wide` the shares are exact, halves and wholes, and of those the first is due
-    distributions=tuple(name for name in _task.distributions if name != "wide"),
-)
+task = replace(_task, signature=_signature, workloads={"cpu": replace(_offered, search=_near_100)})
