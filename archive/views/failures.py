@@ -1,5 +1,7 @@
 """Failed candidates by stage, with examples, and steps without a candidate, with their reasons."""
 
+import re
+from collections import Counter
 from dataclasses import dataclass
 
 from archive.store import Store
@@ -7,6 +9,7 @@ from archive.store import Store
 EXAMPLES = 3
 REASONS = 12
 _LIMIT = 4000  # characters of a text that a query returns; callers show less
+_NAMED = re.compile(r"\b[0-9a-f]{16}\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +80,17 @@ def failures_of(store: Store) -> tuple[Failures, ...]:
 
 
 def nothing_of(store: Store) -> tuple[EmptySteps, ...]:
-    """Return the reasons of steps with neither a candidate nor an insight, the most frequent first."""
+    """Return the reasons of steps with neither a candidate nor an insight, the most frequent first.
+
+    Reasons that differ in the candidates that they name are one.
+    """
     rows = store.database.rows(
         f"SELECT p.operator, substr(p.rationale, 1, {_LIMIT}) AS reason, count(*) AS count FROM results r "
         "JOIN proposals p ON p.step = r.step WHERE r.evaluation IS NULL AND r.seq NOT IN (SELECT seq FROM insights) "
-        "GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2 LIMIT ?",
-        (REASONS,),
+        "GROUP BY 1, 2"
     )
-    return tuple(EmptySteps(row["operator"], row["reason"], row["count"]) for row in rows)
+    counts = Counter[tuple[str, str]]()
+    for row in rows:
+        counts[row["operator"], _NAMED.sub("...", row["reason"])] += row["count"]
+    ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    return tuple(EmptySteps(operator, reason, count) for (operator, reason), count in ordered[:REASONS])

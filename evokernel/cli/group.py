@@ -24,8 +24,8 @@ _YOUNG_OBJECTS = 50_000
 SECTIONS = {
     "Search": {
         "init": "Make a task, kernels and a config from PyTorch.",
-        "profile": "Which operations of a program are worth a search.",
         "extract": "Make them from a Triton or CUDA kernel that you have.",
+        "profile": "Which operations of a program are worth a search.",
         "evolve": "Search for faster kernels; the same command goes on.",
         "queue": "Searches that share a night, one after the other.",
         "service": "A systemd unit or SLURM script for the queue.",

@@ -48,17 +48,23 @@ def check_file(path: Path, stores: Sequence[Store]) -> DatasetReport:
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except OSError as error:
-        folder = path if path.is_dir() else path.parent
-        there = ", ".join(map(str, sorted(folder.rglob("*.jsonl"))[:_MOST_NAMED]))
-        hint = f"; in {folder} there are {there}" if there else ""
-        raise StoreError(f"{path} cannot be read: {error.strerror}{hint}") from error
+        raise StoreError(f"{path} cannot be read: {error.strerror}{_rows_beside(path)}") from error
     except UnicodeDecodeError as error:
         raise StoreError(f"{path} cannot be read: {error}") from error
     checker, complaints = _Checker(stores), []
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    if numbered and not any(line.lstrip().startswith("{") for _, line in numbered):
+        raise StoreError(f"{path} is no JSONL: none of its lines is an object{_rows_beside(path)}")
     for number, line in numbered:
         complaints += [Complaint(number, reason) for reason in checker.complaints(line)]
     return DatasetReport(len(numbered), tuple(complaints))
+
+
+def _rows_beside(path: Path) -> str:
+    """Return a clause with files of rows in a folder, or beside a file; empty without any."""
+    folder = path if path.is_dir() else path.parent
+    there = ", ".join(map(str, sorted(folder.rglob("*.jsonl"))[:_MOST_NAMED]))
+    return f"; in {folder} there are {there}" if there else ""
 
 
 class _Checker:

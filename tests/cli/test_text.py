@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from evokernel.cli.display.text import clean, duration, microseconds, one_line, reason, stdout, times
+from evokernel.cli.display.text import clean, duration, interval, microseconds, one_line, reason, stdout, times
 from evokernel.cli.display.word_table import WordTable
+from evokernel.records.timing import Speedup
 
 
 @given(st.text())
@@ -46,6 +47,13 @@ def test_consoles_print_markup_as_text(capsys: pytest.CaptureFixture[str]) -> No
 )
 def test_times(value: float, text: str) -> None:
     assert times(value) == text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"), [(1.1, 1.234, "1.10–1.23"), (0.01, 9.9, "0.0100–9.90"), (0.0002, 94145.0, "too wide")]
+)
+def test_an_interval_that_tells_nothing_has_no_digits(low: float, high: float, text: str) -> None:
+    assert interval(Speedup(4.29, low, high)) == text
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import yaml
 
 from archive.store import Store
 from evokernel.records.candidate import Usage
+from evokernel.records.evaluation import Status
 from evokernel.records.remarks import RemarkKind
 from evokernel.report.html import page_of, report_page, write_page
 from evokernel.report.page_data import columns_of, report_document
@@ -177,6 +178,39 @@ def long_line(path: Path) -> None:
         for number in range(40):
             speed *= 2.0 if number in (11, 30) else 1.01
             name = builder.add(f"// {number}\nvoid run() {{}}\n", speedup=speed, parents=(name,))
+
+
+def repaired(path: Path) -> None:
+    """Fill a store whose best came of a candidate that had failed."""
+    with StoreBuilder(path) as builder:
+        broken = builder.add(
+            "// random\n", speedup=None, parents=(builder.seed(speedup=0.2),), status=Status.NONDETERMINISTIC
+        )
+        builder.add("// the same each time\n", speedup=2.0, parents=(broken,), operator="repair")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_verdict_on_an_ancestor_is_not_broken_within_a_word(browser: Browser, page: Page, width: int) -> None:
+    browser.show(page(repaired), width=width)
+    lines = browser.run(
+        "(() => { const range = document.createRange(); range.selectNodeContents("
+        "[...document.querySelectorAll('.stop strong')].find((each) => each.textContent == 'nondeterministic')); "
+        "return range.getClientRects().length; })()"
+    )
+    assert lines == 1
+
+
+def test_no_word_of_a_legend_that_scrolls_is_cut_off_at_its_top(browser: Browser, page: Page) -> None:
+    browser.show(page(search), width=240)
+    above = browser.run(
+        "[...document.querySelectorAll('.chart')].flatMap((place) => "
+        "echarts.getInstanceByDom(place).getZr().storage.getDisplayList(true)).filter((each) => each.style.text && "
+        "each.__clipPaths?.length).map((each) => [each, each.__clipPaths[0]].map((part) => { "
+        "const box = part.getBoundingRect().clone(), at = part.getComputedTransform(); "
+        "if (at) box.applyTransform(at); return box; })).map(([word, clip]) => word.y + word.height / 2 - clip.y)"
+    )
+    assert above
+    assert min(above) >= 6  # half of the size of the font
 
 
 def test_a_long_story_is_told_by_its_largest_steps(browser: Browser, page: Page) -> None:

@@ -122,12 +122,19 @@ def test_what_has_failed_since_is_said(folder: Path, path: Path, ids: dict[str, 
 
 @pytest.mark.parametrize(
     "line",
-    ["nonsense", "[]", "{}", "1", '{"run": 3, "kind": "supervised"}', "[" * 9000, '{"kind": "x", "run": {"id": 1}}'],
+    ["{", "{}", '{"run": 3, "kind": "supervised"}', '{"run": ' + "[" * 9000, '{"kind": "x", "run": {"id": 1}}'],
 )
 def test_what_is_no_row_is_said_to_be_none(folder: Path, path: Path, line: str) -> None:
     (folder / "odd.jsonl").write_text(line + "\n")
     (reason,) = complaints(folder / "odd.jsonl", path)
     assert reason.startswith("is no row of training data")
+
+
+@pytest.mark.parametrize("text", ["# A page\n\nof words\n", "[]\n1\n", "[" * 9000])
+def test_a_file_of_another_kind_is_refused_in_one_sentence(folder: Path, path: Path, text: str) -> None:
+    (folder / "README.md").write_text(text)
+    with pytest.raises(StoreError, match=r"README.md is no JSONL: .*; in .* there are .*preference.jsonl"):
+        complaints(folder / "README.md", path)
 
 
 def test_rows_of_other_runs_and_formats_are_not_taken(folder: Path, path: Path, tmp_path: Path) -> None:

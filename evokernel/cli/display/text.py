@@ -21,6 +21,10 @@ class PlainConsole(Console):
         raise
 
 
+TELLING = 1000.0
+"""An interval whose ends are farther apart than this many times tells nothing."""
+
+
 def stdout() -> Console:
     """Return a console for results."""
     return PlainConsole(markup=False, emoji=False, highlight=False)
@@ -45,7 +49,9 @@ def times(value: float) -> str:
 
 
 def interval(speedup: Speedup) -> str:
-    """Return the 95 % interval of a speed-up, for example `12.1-12.7`."""
+    """Return the 95 % interval of a speed-up, for example `12.1-12.7`; `too wide` where it tells nothing."""
+    if speedup.high > TELLING * speedup.low:
+        return "too wide"
     low, high = times(speedup.low).removesuffix("x"), times(speedup.high).removesuffix("x")
     return f"{low}–{high}"
 

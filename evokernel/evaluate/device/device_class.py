@@ -105,7 +105,7 @@ def resolve_device(config: RunConfig, task: Task, *, machine: Machine) -> Resolv
             f"task {task.name!r} can be evolved neither on a GPU ({_listed(on_gpu)}) nor on the processor "
             f"({_listed(on_cpu)})"
         )
-    return _resolved(config, "cpu", machine, because=_listed(on_gpu))
+    return _resolved(config, "cpu", machine, because=on_gpu[0])
 
 
 def _resolved(config: RunConfig, device: DeviceClass, machine: Machine, *, because: str = "") -> Resolved:

@@ -38,7 +38,8 @@ function times(value) {
   return `${plain(value, digits)}×`;
 }
 
-const between = (speedup) => `${times(speedup.low).slice(0, -1)} – ${times(speedup.high).slice(0, -1)}`;
+const TELLING = 1000; // an interval whose ends are farther apart tells nothing
+const between = ({ low, high }) => (high > TELLING * low ? "too wide" : `${times(low).slice(0, -1)} – ${times(high).slice(0, -1)}`);
 
 function microseconds(value) {
   if (value >= 1e6) return `${(value / 1e6).toPrecision(3)} s`;

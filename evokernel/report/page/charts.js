@@ -44,6 +44,11 @@ function drawChart(name) {
 const zoomOf = (drawn, axes) => Array.from({ length: axes }, (_, i) => drawn.getModel().getComponent("dataZoom", i).option).map((each) => [each.start, each.end]);
 
 const tip = (c) => ({ renderMode: "richText", confine: true, backgroundColor: c.card, borderColor: c.line, textStyle: { color: c.ink, fontSize: 12 }, extraCssText: "" });
+
+/** A legend of lines or dots, which scrolls where it is too long: the library cuts off words that are higher than its icons. */
+const legend = (c, icon, more) => ({ top: 4, type: "scroll", icon: icon === "line" ? "path://M0,0M25,14M1,5h23v4h-23z" : "path://M0,0M14,14M7,2a5,5,0,1,1,0,10a5,5,0,1,1,0,-10z",
+  itemWidth: icon === "line" ? 25 : 14, itemHeight: 14, textStyle: { color: c.ink }, inactiveColor: c.fail, pageTextStyle: { color: c.dim }, ...more });
+
 const axis = (c, name, more) => ({ name, nameLocation: "middle", nameGap: 28, nameTextStyle: { color: c.dim }, axisLine: { lineStyle: { color: c.line } },
   axisTick: { show: false }, axisLabel: { color: c.dim, hideOverlap: true }, splitLine: { lineStyle: { color: c.line } }, ...more });
 

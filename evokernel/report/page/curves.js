@@ -79,7 +79,7 @@ function curveOption(c) {
   for (let i = 0; i < total; i += 1) if (all.speedup[i] !== null) dots.push([x[i], all.speedup[i], i]);
   const [band, ticks] = [bandOf(x, last), ticksOf(by)];
   const rule = (words, at, colour, kind, position) => ({ yAxis: at, name: words, lineStyle: { color: colour, type: kind, width: 1.2 },
-    label: { formatter: words, position, color: colour, fontSize: 11, lineHeight: 14, align: position === "insideEndBottom" ? "right" : "left" } });
+    label: { formatter: words, position, color: colour, fontSize: 11, lineHeight: 14, textBorderColor: c.card, textBorderWidth: 3, align: position === "insideEndBottom" ? "right" : "left" } });
   const top = highest([...dots, ...baselineLines()].map((each) => each[1]), 0);
   const seen = ceiling && (logarithmic ? true : ceiling < top * 3);
   const lowest = -highest(dots.map((dot) => -dot[1]), -1);
@@ -91,7 +91,7 @@ function curveOption(c) {
   if (seen) marks.push(rule(`the floor of the device, at ${times(ceiling)}`, ceiling, c.bad, "solid", "insideStartTop"));
   return {
     grid: { left: 58, right: 18, top: 44, bottom: 62 },
-    legend: { top: 4, type: "scroll", textStyle: { color: c.ink }, icon: "roundRect", itemHeight: 4, data: ["the run", ...islands.map((lead) => lead.island), ...Object.keys(ticks)], inactiveColor: c.fail, pageTextStyle: { color: c.dim } },
+    legend: legend(c, "line", { data: ["the run", ...islands.map((lead) => lead.island), ...Object.keys(ticks)] }),
     tooltip: { ...tip(c), trigger: "item", formatter: ({ value }) => (typeof value?.[2] === "string" ? value[2] : Array.isArray(value) ? `${all.id[value[2]]}  search ${times(value[1])}\n${all.names.operator[all.operator[value[2]]]} on ${all.names.island[all.island[value[2]]]}\n${all.names.status[all.status[value[2]]]}` : "") },
     xAxis: axis(c, spentName(by), { type: "value", min: 0, max: last || 1, splitLine: { show: false }, axisLabel: { color: c.dim, hideOverlap: true, showMaxLabel: by === "evaluations" } }),
     yAxis: axis(c, "search speed-up over the fastest baseline", { type: logarithmic ? "log" : "value", nameGap: 40, min: foot, max: head, axisLabel: { color: c.dim, showMaxLabel: false, formatter: (value) => `${Number(value.toPrecision(3))}×` } }),
@@ -103,7 +103,7 @@ function curveOption(c) {
       ...islands.map((lead) => ({ type: "line", name: lead.island, silent: true, data: steps(lead), showSymbol: false, lineStyle: { width: 1.6, color: named(number(lead.island)), opacity: 0.9 }, itemStyle: { color: named(number(lead.island)) } })),
       { type: "scatter", name: "the run", data: data.leads[0].points.map((i) => [x[i], all.speedup[i], i]), symbolSize: 7, z: 6, itemStyle: { color: c.ink } },
       { type: "line", name: "the run", silent: true, data: steps(data.leads[0]), z: 5, showSymbol: false, lineStyle: { width: 3, color: c.ink }, itemStyle: { color: c.ink },
-        markLine: { silent: true, symbol: "none", data: marks } },
+        markLine: { silent: true, symbol: "none", z: 8, data: marks } },
     ],
   };
 }

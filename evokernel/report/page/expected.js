@@ -9,7 +9,7 @@ function expectedOption(c) {
   const scale = { type: "log", min: tidy(low), max: tidy(high), axisLabel: { color: c.dim, formatter: (value) => `${Number(value.toPrecision(2))}×` } };
   return {
     grid: { left: 60, right: 24, top: 44, bottom: 48 },
-    legend: { top: 4, type: "scroll", textStyle: { color: c.ink }, inactiveColor: c.fail, icon: "circle", itemHeight: 10, data: groups.map((group) => names[group] || "rule"), pageTextStyle: { color: c.dim } },
+    legend: legend(c, "dot", { data: groups.map((group) => names[group] || "rule") }),
     tooltip: { ...tip(c), trigger: "item", formatter: ({ value }) => `${all.id[value[2]]}\npredicted ${times(value[0])}, measured ${times(value[1])}\n${nameIn("operator", value[2])} ${nameIn("model", value[2])}` },
     xAxis: axis(c, "predicted gain over the parent", scale), yAxis: axis(c, "gain over the parent, search", { ...scale, nameGap: 42 }),
     dataZoom: [],

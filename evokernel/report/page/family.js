@@ -87,7 +87,7 @@ function familyOption(c) {
   const leader = [...line].filter(shown).map((i) => [across(i), height(i)]);
   return {
     grid: { left: family.layout === "kin" ? 14 : 56, right: 14, top: 40, bottom: 44 },
-    legend: { top: 2, type: "scroll", textStyle: { color: c.ink }, inactiveColor: c.fail, icon: "circle", itemWidth: 10, itemHeight: 10, pageTextStyle: { color: c.dim } },
+    legend: legend(c, "dot", { top: 2 }),
     xAxis: axis(c, family.across, { type: "value", min: 0, max: highest(acrossAll(), 1), splitLine: { show: false }, nameGap: 24 }),
     yAxis: family.layout === "kin" ? { type: "value", show: false, scale: true } : axis(c, "search speed-up", { type: "value", scale: true, nameGap: 42 }),
     dataZoom: [{ type: "inside", xAxisIndex: 0, start: family.view[0][0], end: family.view[0][1], ...zoom }, { type: "inside", yAxisIndex: 0, start: family.view[1][0], end: family.view[1][1], ...zoom }],

@@ -44,7 +44,7 @@ function islandsOption(c) {
   const shown = { best: (value) => `${Number(value.toPrecision(3))}×`, diversity: percent, taken: count };
   return {
     grid: kinds.map((_, row) => ({ left: 66, right: 18, top: `${9 + row * 30}%`, height: "23%" })),
-    legend: { top: 4, type: "scroll", textStyle: { color: c.ink }, icon: "roundRect", itemHeight: 4, inactiveColor: c.fail, data: [...courses.map(([name]) => name), ...ticks.map(([name]) => name)], pageTextStyle: { color: c.dim } },
+    legend: legend(c, "line", { data: [...courses.map(([name]) => name), ...ticks.map(([name]) => name)] }),
     tooltip: { ...tip(c), trigger: "item", formatter: ({ value }) => (typeof value?.[2] === "string" ? value[2] : "") },
     xAxis: kinds.map((_, row) => axis(c, row === 2 ? spentName(islandsOver.by) : "", { gridIndex: row, type: "value", min: 0, max: last, splitLine: { show: false } })),
     yAxis: kinds.map((kind, row) => axis(c, MEASURES[kind][0], { gridIndex: row, ...range[kind], nameGap: 46, nameTextStyle: { color: c.dim, fontSize: 11 }, splitNumber: 3, axisLabel: { color: c.dim, hideOverlap: true, formatter: shown[kind], ...(kind === "best" ? ends : {}) } })),

@@ -21,7 +21,7 @@ function chapterView(chapter, first) {
   const asked = [chapter.model, chapter.calls ? many(chapter.calls, "call") : "", chapter.tokens ? `${tokens(chapter.tokens)} tokens` : "", chapter.tokens ? `cost ${cost(chapter)}` : ""].filter(Boolean).join(", ");
   const others = [...chapter.parents.slice(1).map((id) => `also from ${short(id)}`), ...chapter.inspirations.map((id) => `inspired by ${short(id)}`)];
   return el("li", { class: "chapter", "data-key": chapter.candidate },
-    el("div", { class: "stop" }, el("strong", { text: speed }), chapter.speedup === null ? "" : el("small", { text: "search" }), " ", candidateLink(chapter.candidate)),
+    el("div", { class: "stop" }, el("strong", { class: chapter.speedup === null ? "verdict" : "", text: speed }), chapter.speedup === null ? "" : el("small", { text: "search" }), " ", candidateLink(chapter.candidate)),
     el("div", { class: "told" },
       el("h3", null, first ? "The seed" : chapter.operator, el("small", { text: `${chapter.island} · step ${chapter.step}${chapter.mode ? ` · ${chapter.mode} mode` : ""}` })),
       first && chapter.why === "seed" ? "" : el("p", { class: "why", text: chapter.why }),

@@ -98,6 +98,9 @@ def test_a_gpu_that_cannot_be_used_is_named_with_the_reason() -> None:
     )
     note = resolve_device(config(), replace(GEMM, seeds={"cpp": GEMM.seeds["cpp"]}), machine=GPU).note
     assert "has no seed in triton" in note.text
+    on_cpu = replace(GEMM, seeds={"cpp": GEMM.seeds["cpp"]}, workloads={"cpu": GEMM.workloads["cpu"]})
+    note = resolve_device(config(), on_cpu, machine=GPU).note
+    assert note.text.endswith(f"task {GEMM.name!r} has no cuda workloads")
 
 
 @pytest.mark.parametrize(
