@@ -6,6 +6,7 @@ import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from evokernel.evaluate.numerics.tolerance import expect
 from evokernel.languages import make_language
 from evokernel.languages.cpp.guide import entry_signature
 from evokernel.languages.toolchain import run_plain
-from evokernel.records.build import BuildFailure
+from evokernel.records.build import BuildFailure, Built
 from evokernel.scaffold.cpp_writer import CppWriter
 from evokernel.scaffold.inductor.seed import NOT_COMPARED, NoInductorSeed, inductor_seed
 from evokernel.scaffold.narrow_numbers import conversions_text
@@ -44,6 +45,8 @@ _SHARE_OF_SLACK = 0.5
 """Part of the tolerance that a seed may use up on these numbers before it adds up in double."""
 _HEAD_LINES = 4
 """Lines of a program's docstring."""
+COMPILE_S = 60.0
+"""The longest that compiling a C++ kernel may take, in s: steps in Python that are written out make many loops."""
 _COMPARE_S = 45.0
 """The longest that Triton's interpreter may compare a program with its reference, in s."""
 
@@ -60,6 +63,8 @@ class Seed:
     """Reason why it only shows where to begin; empty where it is right."""
     remark: str = ""
     """Reason why nobody knows whether it is right, or why it is not where numbers are equal; else empty."""
+    compile_s: float = 0.0
+    """Time that compiling the C++ took, in s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +95,21 @@ def make_seeds(
     """
     made = []
     for language, file in files.items():
+        compile_s = 0.0
         if language == "cpp":
             task = origin.task.on("cpu")
             entry = entry_signature(task.signature)
             source, reason = _plain(task, traced, why, example=origin.example)
             remark = _of_ties(task, source) if source else ""
+            if source and isinstance(built := _built(source), Built):
+                compile_s = built.metrics["compile_ms"] / 1e3
         else:
             entry = f"def run({', '.join(argument.name for argument in origin.task.signature.arguments)})"
             source, reason = (kernel(origin.task, origin.file), "") if kernel else ("", origin.too_long)
             source, reason = (source, reason) if source or reason else _triton(origin.file)
             remark = _uncompared(source)
         file.write_text(source or _stub(origin, file, entry=entry, language=language), encoding="utf-8")
-        made.append(Seed(language, file, entry, reason, remark=remark))
+        made.append(Seed(language, file, entry, reason, remark=remark, compile_s=compile_s))
     return tuple(made)
 
 
@@ -246,7 +254,7 @@ def check_seed(
     Only for source from `write_seed`: it runs in this process. Raises `HarnessError` if it does not compile, or its
     results differ.
     """
-    built = make_language("cpp", run=run_plain).build(source, task)
+    built = _built(source)
     if isinstance(built, BuildFailure):
         raise HarnessError(f"the generated kernel does not compile: {built.message}")
     with tempfile.TemporaryDirectory(prefix="evokernel-") as folder:
@@ -257,6 +265,12 @@ def check_seed(
         for workload in workloads:
             for distribution in distributions:
                 _compare(task, run, workload, distribution)
+
+
+@lru_cache(maxsize=1)
+def _built(source: str) -> Built | BuildFailure:
+    """Return the build of a C++ kernel, once for all its trials: that of many loops takes seconds."""
+    return make_language("cpp", run=run_plain, compile_timeout_s=COMPILE_S).build(source)
 
 
 def _compare(task: Task, run: Any, workload: Workload, distribution: str) -> None:
