@@ -109,9 +109,7 @@ def layout_without(layout: Layout, subject: UserOperation) -> Layout:
     return replace(layout, inputs=inputs)
 
 
-def with_equal_sizes_as_one(
-    subject: UserOperation, layout: Layout, names: Collection[object] = ()
-) -> Layout:
+def with_equal_sizes_as_one(subject: UserOperation, layout: Layout, names: Collection[object] = ()) -> Layout:
     """Return the layout with dimensions that are equal in the example as one; the same where there is no such rule.
 
     With names only these become one. Raises `TaskError` as `derive_layout`.

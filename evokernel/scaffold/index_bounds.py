@@ -145,7 +145,10 @@ def find_signed(subject: UserOperation, layout: Layout) -> dict[str, SignedRange
             whole = min(low, -high) < ends.min // 2
             found[name] = SignedRange(*((ends.min, ends.max + 1) if whole else (low, high + 1)))
         made = found[name]
-        tried = [made.low if made.mark is None else made.mark, *([made.below - 1] if isinstance(made.below, int) else [])]
+        tried = [
+            made.low if made.mark is None else made.mark,
+            *([made.below - 1] if isinstance(made.below, int) else []),
+        ]
         if not all(_accepts(subject, layout, dims, name, each) for dims in _small(layout) for each in tried):
             raise TaskError(
                 f"the integers in {name!r} go from {low} to {high}, which {subject.name} refuses at other sizes. Pass "
