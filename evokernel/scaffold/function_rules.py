@@ -137,16 +137,16 @@ def _quantile(
     return made.unsqueeze((dim or 0) % input.ndim + several) if keepdim else made
 
 
-def _solve(A: torch.Tensor, B: torch.Tensor, *, left: bool = True, **more: Any) -> Any:
+def _solve(matrix: torch.Tensor, given: torch.Tensor, *, left: bool = True, **more: Any) -> Any:
     """Eliminate column by column, with the largest number of each as its pivot (Gauss and Jordan)."""
-    count = A.shape[-1]
-    if B.ndim == A.ndim - 1 and B.shape == A.shape[:-1]:
-        return _solve(A, B.unsqueeze(-1), left=left, **more).squeeze(-1)
-    if not left or more or B.ndim != A.ndim or A.is_complex() or not 0 < count <= _MOST_ROWS:
-        return _torchs["solve"](A, B, left=left, **more)
-    batch = torch.broadcast_shapes(A.shape[:-2], B.shape[:-2])
-    made = torch.cat([A.expand(*batch, count, count), B.expand(*batch, *B.shape[-2:])], -1)
-    rows = torch.arange(count, device=A.device)
+    count = matrix.shape[-1]
+    if given.ndim == matrix.ndim - 1 and given.shape == matrix.shape[:-1]:
+        return _solve(matrix, given.unsqueeze(-1), left=left, **more).squeeze(-1)
+    if not left or more or given.ndim != matrix.ndim or matrix.is_complex() or not 0 < count <= _MOST_ROWS:
+        return _torchs["solve"](matrix, given, left=left, **more)
+    batch = torch.broadcast_shapes(matrix.shape[:-2], given.shape[:-2])
+    made = torch.cat([matrix.expand(*batch, count, count), given.expand(*batch, *given.shape[-2:])], -1)
+    rows = torch.arange(count, device=matrix.device)
     for step in range(count):
         column = torch.where(rows >= step, made[..., step].abs(), -1.0)
         best = column.argmax(-1, keepdim=True)
@@ -157,10 +157,10 @@ def _solve(A: torch.Tensor, B: torch.Tensor, *, left: bool = True, **more: Any) 
     return made[..., count:]
 
 
-def _inverse(A: torch.Tensor, **more: Any) -> Any:
-    if more or A.is_complex() or A.shape[-1] > _MOST_ROWS:
-        return _torchs["inv"](A, **more)
-    return _solve(A, torch.eye(A.shape[-1], dtype=A.dtype, device=A.device).expand(A.shape))
+def _inverse(matrix: torch.Tensor, **more: Any) -> Any:
+    if more or matrix.is_complex() or matrix.shape[-1] > _MOST_ROWS:
+        return _torchs["inv"](matrix, **more)
+    return _solve(matrix, torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device).expand(matrix.shape))
 
 
 def _pad(input: torch.Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:

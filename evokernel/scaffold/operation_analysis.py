@@ -45,9 +45,9 @@ def analyse(
     """Return what an operation computes, and the layout for which that holds.
 
     That is the given one, or one in steps of two of a dimension: where only there all sizes follow simple rules, or
-    where a width is cut in halves, as in a rotary embedding. Or else one dimension stays as it is, where only so numbers
-    follow simple rules, as `base ** (d / (d - 2))` of such a width. `own` are shapes by input that the layout must have
-    room for.
+    where a width is cut in halves, as in a rotary embedding. Or else one dimension stays as it is, where all numbers
+    follow simple rules only then, as `base ** (d / (d - 2))` does not. `own` are shapes by input that the layout must
+    have room for.
     """
     made = _analyse(subject, layout)
     others = []
