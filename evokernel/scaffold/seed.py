@@ -19,8 +19,8 @@ from evokernel.evaluate.numerics.canary import draw_poison, poison_like
 from evokernel.evaluate.numerics.correctness import judge_output
 from evokernel.evaluate.numerics.inputs import draw, result_tensors
 from evokernel.evaluate.numerics.tolerance import expect
-from evokernel.languages import make_language
 from evokernel.languages.cpp.guide import entry_signature
+from evokernel.languages.cpp.language import CppLanguage
 from evokernel.languages.toolchain import run_plain
 from evokernel.records.build import BuildFailure, Built
 from evokernel.scaffold.cpp_writer import CppWriter
@@ -270,7 +270,7 @@ def check_seed(
 @lru_cache(maxsize=1)
 def _built(source: str) -> Built | BuildFailure:
     """Return the build of a C++ kernel, once for all its trials: that of many loops takes seconds."""
-    return make_language("cpp", run=run_plain, compile_timeout_s=COMPILE_S).build(source)
+    return CppLanguage(run=run_plain, compile_timeout_s=COMPILE_S).build(source)
 
 
 def _compare(task: Task, run: Any, workload: Workload, distribution: str) -> None:
