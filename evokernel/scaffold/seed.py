@@ -252,11 +252,12 @@ def check_seed(
     """Compile a kernel and compare it with the reference on workloads, as the evaluator would.
 
     Only for source from `write_seed`: it runs in this process. Raises `HarnessError` if it does not compile, or its
-    results differ.
+    results differ, and `NotGeneral` if the compiler takes too long.
     """
     built = _built(source)
     if isinstance(built, BuildFailure):
-        raise HarnessError(f"the generated kernel does not compile: {built.message}")
+        fault = NotGeneral if built.timed_out else HarnessError  # another one like it would take as long
+        raise fault(f"the generated kernel does not compile: {built.message}")
     with tempfile.TemporaryDirectory(prefix="evokernel-") as folder:
         library = Path(folder) / "seed.so"
         library.write_bytes(built.artifact)
