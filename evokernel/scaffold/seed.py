@@ -26,6 +26,7 @@ from evokernel.records.build import BuildFailure, Built
 from evokernel.scaffold.cpp_writer import CppWriter
 from evokernel.scaffold.inductor.seed import NOT_COMPARED, NoInductorSeed, inductor_seed
 from evokernel.scaffold.narrow_numbers import conversions_text
+from evokernel.scaffold.operation_graph import STORES, Node, in_order
 from evokernel.scaffold.sizes import NotGeneral
 from evokernel.scaffold.trace import Traced
 from evokernel.scaffold.trial import dtype_name
@@ -217,10 +218,12 @@ def write_seed(traced: Traced, signature: Signature, *, wide_sums: bool = False)
     if short:
         raise NotGeneral(f"{short[0]} has no plain loops yet")
     arguments = [tensor.name for tensor in signature.inputs]
-    changed = {name: f"{name}_new" for name in _changed(signature)}  # what is read may not be replaced yet
+    pairs = list(zip(_changed(signature), traced.outputs, strict=False))
+    there = [name for name, node in pairs if _only_stores(node, arguments.index(name), traced.outputs)]
+    changed = {name: f"{name}_new" for name, _ in pairs if name not in there}  # what is read may not be replaced yet
     if "bool" in {tensor.dtype for tensor in signature.inputs if tensor.name in changed}:
         raise NotGeneral("a change of bool in place has no plain loops yet")
-    outputs = [*changed.values(), *(tensor.name for tensor in signature.outputs)]
+    outputs = [changed.get(name, name) for name, _ in pairs] + [tensor.name for tensor in signature.outputs]
     taken = [*outputs, *(scalar.name for scalar in signature.scalars)]
     made = dict(zip(outputs, traced.outputs, strict=True))
     body = "\n".join(
@@ -244,6 +247,13 @@ def write_seed(traced: Traced, signature: Signature, *, wide_sums: bool = False)
     headers += ["vector"] * ("std::vector" in body)
     includes = "".join(f"#include <{name}>\n" for name in headers)
     return includes + body
+
+
+def _only_stores(node: Node, place: int, outputs: tuple[Node, ...]) -> bool:
+    """Say whether the new value of an argument is the old one, which nothing else reads, with some elements stored."""
+    if node.op not in STORES or node.args[0].attrs != (f"input {place}",):
+        return False
+    return [*outputs, *(arg for each in in_order(outputs) for arg in each.args)].count(node.args[0]) == 1
 
 
 def check_seed(
