@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import prod
 from typing import Any
 
 from evokernel.errors import TaskError
 from evokernel.scaffold.loops.trace import Traced, extents, flop_terms, reduction_terms, to_graph, trace
-from evokernel.scaffold.operation.dimensions import Layout, in_steps_of_two
+from evokernel.scaffold.operation.dimensions import Layout, in_steps_of_two, with_one_size_fixed
 from evokernel.scaffold.operation.sizes import FIRST, SECOND, NotGeneral, NotGeneralSize, SymbolicSizes, in_python
 from evokernel.scaffold.operation.trial import counted_flops, operations_of
 from evokernel.scaffold.operation.user_operation import UserOperation
@@ -35,7 +36,7 @@ class OperationAnalysis:
     why: str = ""
     """Reason for that; else empty."""
     unruly: bool = False
-    """Some size follows no simple rule, so that nothing was traced."""
+    """Some size or number follows no simple rule."""
 
 
 def analyse(
@@ -44,15 +45,20 @@ def analyse(
     """Return what an operation computes, and the layout for which that holds.
 
     That is the given one, or one in steps of two of a dimension: where only there all sizes follow simple rules, or
-    where a width is cut in halves, as in a rotary embedding. `own` are shapes by input that the layout must have room
-    for.
+    where a width is cut in halves, as in a rotary embedding. Or else one dimension stays as it is, where all numbers
+    follow simple rules only then, as `base ** (d / (d - 2))` does not. `own` are shapes by input that the layout must
+    have room for.
     """
     made = _analyse(subject, layout)
+    others = []
     if made.unruly or layout.sizes.cut_in_halves:
-        for each in in_steps_of_two(subject, layout):
-            other = _analyse(subject, each)
-            if not other.unruly and not each.sizes.cut_in_halves and _has_room(each, own):
-                return each, other
+        others.append(in_steps_of_two(subject, layout))
+    if made.unruly and made.largest and len(layout.dimensions) > 1:
+        others.append(with_one_size_fixed(subject, layout))
+    for each in chain.from_iterable(others):
+        other = _analyse(subject, each)
+        if not other.unruly and not each.sizes.cut_in_halves and _has_room(each, own):
+            return each, other
     return layout, made
 
 
@@ -105,7 +111,7 @@ def _analyse(subject: UserOperation, layout: Layout) -> OperationAnalysis:
         made.traced = to_graph(first, second, layout.sizes)
         made.exact = made.traced.exact_on_integers
     except NotGeneral as error:
-        made.why = str(error)
+        made.why, made.unruly = str(error), isinstance(error, NotGeneralSize)
     return made
 
 

@@ -21,13 +21,13 @@ from evokernel.evaluate.numerics.inputs import draw
 from evokernel.scaffold.config_schema import MODELINE, SCHEMA_FILE, schema_text
 from evokernel.scaffold.operation.dimensions import Layout, derive_layout, layout_without, shapes_at
 from evokernel.scaffold.operation.example_text import parse_inputs
-from evokernel.scaffold.operation.index_bounds import find_bounds, find_offsets, tied_by_indices
+from evokernel.scaffold.operation.index_bounds import find_bounds, find_offsets, find_signed, tied_by_indices
 from evokernel.scaffold.operation.trial import changes_apart, gpu_complaint, operations_of, sorted_inputs, state_apart
 from evokernel.scaffold.operation.user_operation import UserOperation, find_subject
 from evokernel.scaffold.operation_analysis import OperationAnalysis, analyse
 from evokernel.scaffold.parameter_gradients import useless_apart
 from evokernel.scaffold.project_precision import project_precision, tensor_dtypes
-from evokernel.scaffold.project_seeds import OperationTask, Seed, make_seeds
+from evokernel.scaffold.project_seeds import COMPILE_S, OperationTask, Seed, make_seeds
 from evokernel.scaffold.task_text import TaskDraft, task_text, template
 from evokernel.scaffold.workloads import LIMITS, WorkloadCosts, WorkloadDraft, dims_of, plan_workloads
 from evokernel.source.expressions import evaluate
@@ -43,6 +43,9 @@ _TRIED_WITHOUT_GPU_FLOPS = 50_000_000
 
 _MOST_COMPILED = 600
 """Operations of torch in all steps that a reference takes in Python which a compiler is asked to write down."""
+
+_QUICK_COMPILE_S = 3.0
+"""Time of a compiler that a search's own limit has room for on a busy machine, in s."""
 
 _LARGER = 16
 """Times as large a workload is tried where a task is refused on that one."""
@@ -164,6 +167,7 @@ def init_project(
         dtypes=tensor_dtypes(subject, layout, floats.signature),
         ranges=ranges,
         offsets=offsets,
+        signed=find_signed(subject, layout),
         sorted=sorted_inputs(subject),
         workloads=plans,
         seeds={language: file.name for language, file in files.items()},
@@ -190,7 +194,7 @@ def init_project(
             kernel=settings.kernel,
         )
         config = template("config.yaml.txt", stem=stem, task=task_file.name, file=path.name)
-        config_file.write_text(MODELINE + config, encoding="utf-8")
+        config_file.write_text(MODELINE + config + _patience(seeds), encoding="utf-8")
         schema_file.write_text(schema_text(), encoding="utf-8")
         admission, unfit = _admission(task, times=_TRIES if settings.fewer_distributions else 1)
         for fewer in _FEWER if unfit and (settings.fewer_distributions or "(distribution " in unfit) else ():
@@ -210,6 +214,12 @@ def init_project(
         admission=admission,
         unfit=unfit,
     )
+
+
+def _patience(seeds: Sequence[Seed]) -> str:
+    """Return the line of a config that gives compilers more time, where the kernel to start from may need it."""
+    slow = any(seed.compile_s > _QUICK_COMPILE_S for seed in seeds)
+    return f"evaluation: {{compile_timeout_s: {COMPILE_S:g}}} # many loops\n" if slow else ""
 
 
 def _too_long(subject: UserOperation, layout: Layout) -> str:

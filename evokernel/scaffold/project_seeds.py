@@ -6,6 +6,7 @@ import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,14 @@ from evokernel.evaluate.numerics.canary import draw_poison, poison_like
 from evokernel.evaluate.numerics.correctness import judge_output
 from evokernel.evaluate.numerics.inputs import draw, result_tensors
 from evokernel.evaluate.numerics.tolerance import expect
-from evokernel.languages import make_language
 from evokernel.languages.cpp.guide import entry_signature
+from evokernel.languages.cpp.language import CppLanguage
 from evokernel.languages.toolchain import run_plain
-from evokernel.records.build import BuildFailure
+from evokernel.records.build import BuildFailure, Built
 from evokernel.scaffold.inductor.seed import NOT_COMPARED, NoInductorSeed, inductor_seed
 from evokernel.scaffold.loops.cpp_writer import CppWriter
 from evokernel.scaffold.loops.narrow_numbers import conversions_text
+from evokernel.scaffold.loops.operation_graph import STORES, Node, in_order
 from evokernel.scaffold.loops.trace import Traced
 from evokernel.scaffold.operation.sizes import NotGeneral
 from evokernel.scaffold.operation.trial import dtype_name
@@ -44,6 +46,8 @@ _SHARE_OF_SLACK = 0.5
 """Part of the tolerance that a seed may use up on these numbers before it adds up in double."""
 _HEAD_LINES = 4
 """Lines of a program's docstring."""
+COMPILE_S = 60.0
+"""The longest that compiling a C++ kernel may take, in s: steps in Python that are written out make many loops."""
 _COMPARE_S = 45.0
 """The longest that Triton's interpreter may compare a program with its reference, in s."""
 
@@ -60,6 +64,8 @@ class Seed:
     """Reason why it only shows where to begin; empty where it is right."""
     remark: str = ""
     """Reason why nobody knows whether it is right, or why it is not where numbers are equal; else empty."""
+    compile_s: float = 0.0
+    """Time that compiling the C++ took, in s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +96,21 @@ def make_seeds(
     """
     made = []
     for language, file in files.items():
+        compile_s = 0.0
         if language == "cpp":
             task = origin.task.on("cpu")
             entry = entry_signature(task.signature)
             source, reason = _plain(task, traced, why, example=origin.example)
             remark = _of_ties(task, source) if source else ""
+            if source and isinstance(built := _built(source), Built):
+                compile_s = built.metrics["compile_ms"] / 1e3
         else:
             entry = f"def run({', '.join(argument.name for argument in origin.task.signature.arguments)})"
             source, reason = (kernel(origin.task, origin.file), "") if kernel else ("", origin.too_long)
             source, reason = (source, reason) if source or reason else _triton(origin.file)
             remark = _uncompared(source)
         file.write_text(source or _stub(origin, file, entry=entry, language=language), encoding="utf-8")
-        made.append(Seed(language, file, entry, reason, remark=remark))
+        made.append(Seed(language, file, entry, reason, remark=remark, compile_s=compile_s))
     return tuple(made)
 
 
@@ -209,10 +218,12 @@ def write_seed(traced: Traced, signature: Signature, *, wide_sums: bool = False)
     if short:
         raise NotGeneral(f"{short[0]} has no plain loops yet")
     arguments = [tensor.name for tensor in signature.inputs]
-    changed = {name: f"{name}_new" for name in _changed(signature)}  # what is read may not be replaced yet
+    pairs = list(zip(_changed(signature), traced.outputs, strict=False))
+    there = [name for name, node in pairs if _only_stores(node, arguments.index(name), traced.outputs)]
+    changed = {name: f"{name}_new" for name, _ in pairs if name not in there}  # what is read may not be replaced yet
     if "bool" in {tensor.dtype for tensor in signature.inputs if tensor.name in changed}:
         raise NotGeneral("a change of bool in place has no plain loops yet")
-    outputs = [*changed.values(), *(tensor.name for tensor in signature.outputs)]
+    outputs = [changed.get(name, name) for name, _ in pairs] + [tensor.name for tensor in signature.outputs]
     taken = [*outputs, *(scalar.name for scalar in signature.scalars)]
     made = dict(zip(outputs, traced.outputs, strict=True))
     body = "\n".join(
@@ -238,17 +249,25 @@ def write_seed(traced: Traced, signature: Signature, *, wide_sums: bool = False)
     return includes + body
 
 
+def _only_stores(node: Node, place: int, outputs: tuple[Node, ...]) -> bool:
+    """Say whether the new value of an argument is the old one, which nothing else reads, with some elements stored."""
+    if node.op not in STORES or node.args[0].attrs != (f"input {place}",):
+        return False
+    return [*outputs, *(arg for each in in_order(outputs) for arg in each.args)].count(node.args[0]) == 1
+
+
 def check_seed(
     task: Task, source: str, workloads: Sequence[Workload], *, distributions: Sequence[str] = ("normal",)
 ) -> None:
     """Compile a kernel and compare it with the reference on workloads, as the evaluator would.
 
     Only for source from `write_seed`: it runs in this process. Raises `HarnessError` if it does not compile, or its
-    results differ.
+    results differ, and `NotGeneral` if the compiler takes too long.
     """
-    built = make_language("cpp", run=run_plain).build(source, task)
+    built = _built(source)
     if isinstance(built, BuildFailure):
-        raise HarnessError(f"the generated kernel does not compile: {built.message}")
+        fault = NotGeneral if built.timed_out else HarnessError  # another one like it would take as long
+        raise fault(f"the generated kernel does not compile: {built.message}")
     with tempfile.TemporaryDirectory(prefix="evokernel-") as folder:
         library = Path(folder) / "seed.so"
         library.write_bytes(built.artifact)
@@ -257,6 +276,12 @@ def check_seed(
         for workload in workloads:
             for distribution in distributions:
                 _compare(task, run, workload, distribution)
+
+
+@lru_cache(maxsize=1)
+def _built(source: str) -> Built | BuildFailure:
+    """Return the build of a C++ kernel, once for all its trials: that of many loops takes seconds."""
+    return CppLanguage(run=run_plain, compile_timeout_s=COMPILE_S).build(source)
 
 
 def _compare(task: Task, run: Any, workload: Workload, distribution: str) -> None:

@@ -10,6 +10,7 @@ from string import Template
 from typing import Any
 
 from evokernel.scaffold.operation.dimensions import Layout
+from evokernel.scaffold.operation.index_bounds import SignedRange
 from evokernel.scaffold.operation.nested_values import constant_text
 from evokernel.scaffold.operation.user_file import digest
 from evokernel.scaffold.operation.user_operation import UserOperation
@@ -32,6 +33,8 @@ class TaskDraft:
     """Size or number that the integers of an input stay below, by name."""
     offsets: Mapping[str, str | int]
     """Size that the offsets in an input lead to, by name."""
+    signed: Mapping[str, SignedRange]
+    """Ranges of signed integers beside floating-point inputs, by name."""
     sorted: tuple[str, ...]
     """Inputs of floating-point numbers that the operation takes for sorted."""
     workloads: Mapping[str, WorkloadDraft]
@@ -52,6 +55,12 @@ class TaskDraft:
     """Distribution that search workloads are timed on."""
     seen: str = ""
     """Values in recorded calls, in words."""
+
+    @property
+    def generated(self) -> dict[str, str]:
+        """Kind of the generator of each input that random numbers do not fit, by name."""
+        kinds = {"offsets": self.offsets, "sorted": self.sorted, "integers": self.signed}
+        return {name: kind for kind, names in kinds.items() for name in names}
 
     @property
     def unusual(self) -> bool:
@@ -98,8 +107,8 @@ def task_text(draft: TaskDraft, *, stem: str, out: Path) -> str:
             f"            {_tensor_text(draft, name, shape, output=True)},\n"
             for name, shape in list(zip(outputs, layout.outputs, strict=True))[len(subject.in_place) :]
         ),
-        generators="".join(_generator_text(draft, name) for name in (*draft.offsets, *draft.sorted)),
-        numpy="import numpy as np\n" * bool(draft.offsets or draft.sorted),
+        generators="".join(_generator_text(draft, name, kind) for name, kind in draft.generated.items()),
+        numpy="import numpy as np\n" * bool(draft.generated),
         size_arguments=", ".join(f"{name}: int" for name in names),
         size_comma=", " if names else "",
         size_more=', distribution: str = "normal"' * draft.unusual,
@@ -211,7 +220,7 @@ def _tensor_text(draft: TaskDraft, name: str, shape: tuple[str | int, ...], *, o
     dtype, below = draft.dtypes[name], None if output else draft.ranges.get(name)
     parts = [f'"{name}"', _tuple_text(shape), *([f'"{dtype}"'] if dtype != "float32" else [])]
     parts += [f"below={_extent_text(below)}"] if below is not None else []
-    made = {**dict.fromkeys(draft.offsets, "offsets"), **dict.fromkeys(draft.sorted, "sorted")}
+    made = draft.generated
     parts += [f"generator={name}_{made[name]}"] if name in made and not output else []
     parts += (
         [f"strides={_tuple_text(draft.layout.strides[name])}"] if name in draft.layout.strides and not output else []
@@ -221,18 +230,29 @@ def _tensor_text(draft: TaskDraft, name: str, shape: tuple[str | int, ...], *, o
     return f"Tensor({', '.join(parts)})"
 
 
-def _generator_text(draft: TaskDraft, name: str) -> str:
-    """Return the function that makes offsets, or sorted numbers."""
+def _generator_text(draft: TaskDraft, name: str, kind: str) -> str:
+    """Return the function that makes offsets, sorted numbers, or signed integers."""
 
     def spelt(extent: str | int) -> str:
         return re.sub(r"[A-Z]\w*", r'sizes["\g<0>"]', str(extent))
 
-    shape = [spelt(extent) for extent in draft.layout.inputs[name]]
-    if name in draft.sorted:
+    shape, dtype = [spelt(extent) for extent in draft.layout.inputs[name]], draft.dtypes[name]
+    if kind == "offsets":
+        (count,), total = shape, draft.offsets[name]
+        return template("offsets.py.txt", name=name, total=str(total), count=count, end=spelt(total), dtype=dtype)
+    if kind == "sorted":
         return template("sorted.py.txt", name=name, shape=", ".join(shape))
-    (count,), total = shape, draft.offsets[name]
-    end = spelt(total)
-    return template("offsets.py.txt", name=name, total=str(total), count=count, end=end, dtype=draft.dtypes[name])
+    each = draft.signed[name]
+    marked = f"    numbers.reshape(-1)[1:][rng.random(numbers.size - 1) < {each.share}] = {each.mark}\n"
+    return template(
+        "integers.py.txt",
+        name=name,
+        low=str(each.low),
+        below=spelt(each.below),
+        shape=", ".join(shape),
+        dtype=dtype,
+        marked=marked if each.mark is not None else "",
+    )
 
 
 def _distributions_text(draft: TaskDraft) -> str:

@@ -21,6 +21,14 @@ def ema(average, x, decay: float = 0.9):
 def shifted(x, y):
     x.copy_(y + x[:1])
 
+def cached(cache, sums, rows, at):
+    sums.index_add_(0, at, rows + cache[0])
+    cache.index_copy_(0, at[:1], rows[:1])
+    return cache[0] + 1
+
+def appended(cache, rows, at):
+    cache.index_copy_(0, at, rows)
+
 class Counter(torch.nn.Module):
     def forward(self, x, y):
         x += y
@@ -33,6 +41,24 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "ops.py"
     path.write_text(TEXT, encoding="utf-8")
     return path
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "copied"),
+    [
+        ("appended", "cache: 64x8, rows: 5x8, at: int64[5] < 64", []),
+        ("cached", "cache: 64x8, sums: 64x8, rows: 5x8, at: int64[5] < 64", ["cache"]),
+    ],
+)
+def test_where_only_some_elements_change_no_others_are_copied(
+    file: Path, name: str, inputs: str, copied: list[str]
+) -> None:
+    subject = changes_apart(find_subject(file, name=name, inputs=inputs))
+    project = init_project(file, name=name, inputs=inputs, out=file.parent, settings=ProjectSettings(devices=("cpu",)))
+    (seed,) = project.seeds
+    assert not seed.why
+    text = seed.file.read_text()
+    assert [each for each in subject.in_place if f"{each}_new.begin()" in text] == copied
 
 
 def test_a_project_of_an_operation_in_place(file: Path) -> None:

@@ -269,6 +269,11 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
         ),
         MN,
     ),
+    "bits": (lambda x, y: ((x[:, None] * 9).long() >> (y * 2).long().abs()[:, :, None] % 4).float(), PAIR),
+    "notes_statistics": (
+        lambda x, a, b: functional.batch_norm(x, a, b, training=True),
+        {"x": ("M", "N"), "a": ("N",), "b": ("N",)},
+    ),
     "own_gradient": (lambda x: Doubled.apply(x) + 1, MN),
     "cell": (
         lambda x, y, a, b, c: torch.gru_cell(x, y, a, b, c, c),
@@ -297,6 +302,7 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
         lambda x, y: (
             torch.cov(x),
             torch.corrcoef(x),
+            x.quantile(0.3, 0, keepdim=True) + torch.quantile(x, torch.tensor([0.25, 1.0]), dim=1).sum(0)[:, None],
             torch.cat((x, y), 1) + torch.cat((y, x), 1),
             functional.pad(x[None], (1, 2), mode="circular"),
             torch.take_along_dim(x, y[:1].argsort(1) % x.shape[1], 1),
@@ -313,6 +319,14 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
             torch.linalg.solve_triangular(y @ y.mT + 3 * torch.eye(x.shape[1]), z, upper=True, left=False),
         ),
         {"x": ("B", "M", "N"), "y": ("B", "M", "K"), "z": ("D", "M")},
+    ),
+    "eliminated": (
+        lambda x, y: (
+            torch.linalg.inv(x @ x.mT + torch.eye(3)).mT,
+            torch.linalg.solve(x @ x.mT + torch.eye(3).flip(0) * 9, y),
+            torch.linalg.solve(x[0] @ x[0].mT + 3 * torch.eye(3), y[0, :, 0]),
+        ),
+        {"x": ("B", 3, "N"), "y": ("B", 3, "K")},
     ),
     "vectors": (
         lambda x, y, z: (y @ x @ z + (x @ z).sum(), torch.mv(x, z).sin()),

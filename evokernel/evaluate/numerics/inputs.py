@@ -133,7 +133,8 @@ def _ordinary(home: str, size: int, *, tensor: Tensor, row: int, source: InputSo
 def _put_beyond_half(values: Array, source: InputSource, *, dtype: str) -> None:
     """Make one of some integers a number that half the bits of its type do not hold; no sample finds it."""
     low, high = _BEYOND_HALF[dtype]
-    values[source.integers(0, len(values), 1)] = source.integers(low, high, 1) * source.integers(0, 2, 1).mul_(2).sub_(1)
+    sign = source.integers(0, 2, 1).mul_(2).sub_(1)
+    values[source.integers(0, len(values), 1)] = source.integers(low, high, 1) * sign
 
 
 def _has_rows(count: int, row: int) -> bool:
@@ -205,7 +206,7 @@ def _floats(distribution: str, count: int, row: int, source: InputSource, *, nar
         return source.needles(count, row, lambda size: source.magnitudes(low, high, size))
     if distribution in SHRUNK:
         return source.normal(count).div_(float(distribution.removeprefix("normal/")))
-    centre = 0.0 if distribution == "normal" else (8.0 if narrow else 100.0)
+    centre = {"normal": 0.0, "offset": 8.0 if narrow else 100.0}[distribution]  # a new distribution has a branch above
     return source.normal(count).add_(centre)
 
 

@@ -12,12 +12,16 @@ from unittest import mock
 import torch
 from torch.nn import functional
 
+_NAMES = ("bincount", "corrcoef", "cov", "quantile", "stft", "repeat_interleave", "tensor")
 _torchs: dict[str, Callable[..., Any]] = {
     "one_hot": functional.one_hot,
     "pad": functional.pad,
-    **{name: getattr(torch, name) for name in ("bincount", "corrcoef", "cov", "stft", "repeat_interleave", "tensor")},
+    **{name: getattr(torch, name) for name in _NAMES},
+    **{name: getattr(torch.linalg, name) for name in ("inv", "solve")},
 }
 """Functions as they are, for arguments that no rule knows."""
+_MOST_ROWS = 20
+"""Rows of a matrix that are eliminated one by one."""
 _FEW = 64
 """Numbers that are joined one by one."""
 
@@ -110,6 +114,55 @@ def _stft(  # noqa: PLR0913 - torch's own arguments
     return made if return_complex else torch.view_as_real(made)
 
 
+def _quantile(
+    input: torch.Tensor,
+    q: float | torch.Tensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    **more: Any,
+) -> Any:
+    """Look the ordered numbers around a place up; where one is NaN, it is the last of them."""
+    if interpolation != "linear" or more or (keepdim and dim is None):
+        return _torchs["quantile"](input, q, dim, keepdim, interpolation=interpolation, **more)
+    ordered = (input.reshape(-1) if dim is None else input.movedim(dim, -1)).sort(-1)[0]
+    several = isinstance(q, torch.Tensor) and q.ndim == 1
+    shares = q.reshape(-1) if isinstance(q, torch.Tensor) else ordered.new_full((1,), q)
+    at = shares * (ordered.shape[-1] - 1)
+    low, high = (ordered[..., place.to(torch.int64)] for place in (at.floor(), at.ceil()))
+    made = torch.lerp(low, high, at - at.floor())
+    made = torch.where(ordered[..., -1:].isnan(), float("nan"), made)
+    made = made.movedim(-1, 0) if several else made[..., 0]
+    return made.unsqueeze((dim or 0) % input.ndim + several) if keepdim else made
+
+
+def _solve(matrix: torch.Tensor, given: torch.Tensor, *, left: bool = True, **more: Any) -> Any:
+    """Eliminate column by column, with the largest number of each as its pivot (Gauss and Jordan)."""
+    count = matrix.shape[-1]
+    if given.ndim == matrix.ndim - 1 and given.shape == matrix.shape[:-1]:
+        return _solve(matrix, given.unsqueeze(-1), left=left, **more).squeeze(-1)
+    if not left or more or given.ndim != matrix.ndim or matrix.is_complex() or not 0 < count <= _MOST_ROWS:
+        return _torchs["solve"](matrix, given, left=left, **more)
+    batch = torch.broadcast_shapes(matrix.shape[:-2], given.shape[:-2])
+    made = torch.cat([matrix.expand(*batch, count, count), given.expand(*batch, *given.shape[-2:])], -1)
+    rows = torch.arange(count, device=matrix.device)
+    for step in range(count):
+        column = torch.where(rows >= step, made[..., step].abs(), -1.0)
+        best = column.argmax(-1, keepdim=True)
+        order = torch.where(rows == step, best, torch.where(rows == best, step, rows))
+        made = made.gather(-2, order.unsqueeze(-1).expand(made.shape))
+        pivot = made[..., step : step + 1, :] / made[..., step : step + 1, step : step + 1]
+        made = torch.where((rows == step).unsqueeze(-1), pivot, made - made[..., step : step + 1] * pivot)
+    return made[..., count:]
+
+
+def _inverse(matrix: torch.Tensor, **more: Any) -> Any:
+    if more or matrix.is_complex() or matrix.shape[-1] > _MOST_ROWS:
+        return _torchs["inv"](matrix, **more)
+    return _solve(matrix, torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device).expand(matrix.shape))
+
+
 def _pad(input: torch.Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:
     if mode != "circular" or min(pad) < 0:
         return _torchs["pad"](input, pad, mode, value)
@@ -139,14 +192,18 @@ def _tensor(data: Any, *, dtype: torch.dtype | None = None, device: Any = None, 
 _OF_TORCH: dict[str, Callable[..., Any]] = {
     "bincount": _bincount,
     "corrcoef": _corrcoef,
+    "inverse": _inverse,
     "cov": _cov,
+    "quantile": _quantile,
     "repeat_interleave": _repeat_interleave,
     "stft": _stft,
     "take_along_dim": _take_along_dim,
 }
 _OF_NETWORKS: dict[str, Callable[..., Any]] = {"one_hot": _one_hot, "pad": _pad}
+_OF_ALGEBRA: dict[str, Callable[..., Any]] = {"inv": _inverse, "solve": _solve}
 FUNCTION_RULES: dict[Any, Callable[..., Any]] = {
     **{getattr(functional, name): rule for name, rule in _OF_NETWORKS.items()},
+    **{getattr(torch.linalg, name): rule for name, rule in _OF_ALGEBRA.items()},
     **{getattr(owner, name): rule for name, rule in _OF_TORCH.items() for owner in (torch, torch.Tensor)},
     torch.Tensor.__iand__: torch.Tensor.bitwise_and_,
     torch.Tensor.__ior__: torch.Tensor.bitwise_or_,
@@ -161,7 +218,7 @@ def functions_replaced() -> Iterator[None]:
     with ExitStack() as stack:
         methods = {name: rule for name, rule in _OF_TORCH.items() if hasattr(torch.Tensor, name)}
         owners = ((torch, {**_OF_TORCH, "tensor": _tensor}), (torch.Tensor, methods), (functional, _OF_NETWORKS))
-        for owner, rules in owners:
+        for owner, rules in (*owners, (torch.linalg, _OF_ALGEBRA)):
             for name, rule in rules.items():
                 stack.enter_context(mock.patch.object(owner, name, rule))
         yield

@@ -186,9 +186,12 @@ class _Plain(ast.NodeTransformer):
         return ast.Name(node.attr, node.ctx) if ast.unparse(node.value) == "triton_helpers" else node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Write `x.to(dtype)` of a size as a cast: a size of 1 arrives as a constant, which has no method."""
+        """Write `x.to(dtype)` of a size as a cast, and its broadcast as a fill: a size of 1 arrives as a constant."""
         self.generic_visit(node)
         callee = node.func
+        if ast.unparse(callee) == "tl.broadcast_to" and _is_size(node.args[0]):
+            kind = ast.parse("tl.int64", mode="eval").body
+            return ast.Call(ast.parse("tl.full", mode="eval").body, [node.args[1], node.args[0], kind], [])
         if isinstance(callee, ast.Attribute) and callee.attr == "to" and _is_size(callee.value):
             return ast.Call(ast.parse("tl.cast", mode="eval").body, [callee.value, *node.args], node.keywords)
         return node

@@ -167,7 +167,7 @@ class CppWriter:
         return begin, step, found
 
     def _stores(self, node: Node, buffer: str) -> list[str]:
-        """Return the loops that copy what is there before, and those over the values that are stored."""
+        """Return the loops that copy what is there before, if it lies elsewhere, and those over what is stored."""
         base, values, *indices = node.args
         extents = loop_extents(values.shape, self._sizes)
         variables = self._loops[: len(extents)]
@@ -175,7 +175,8 @@ class CppWriter:
         place = f"{buffer}[{subscript(node.shape, self._named(node, indices, index), self._sizes)}]"
         op, text = node.op.removeprefix("index_"), self._text(values, index)
         step = f"{place} = {text.text};" if op == "put" else _accumulate(op, place, [text], whole=node.kind != "float")
-        return [*self._copied(base, buffer), *self._around(variables, extents, [step])]
+        there = base.op == "input" and self._buffers[str(base.attrs[0])] == buffer
+        return [*([] if there else self._copied(base, buffer)), *self._around(variables, extents, [step])]
 
     def _recurrence(self, node: Node, buffer: str) -> list[str]:
         """Return the loops over steps, rows and hidden elements of a recurrent layer: its states are the buffer."""

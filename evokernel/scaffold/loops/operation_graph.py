@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 Kind = Literal["float", "int64_t", "int8_t", "uint8_t", "bool"]
 INTEGERS: frozenset[Kind] = frozenset({"int64_t", "int8_t", "uint8_t"})
 NARROW: frozenset[Kind] = frozenset({"int8_t", "uint8_t"})
@@ -82,9 +84,14 @@ class OperationGraph:
         return self.node("number", (), attrs=(text,), shape=(), kind=kind)
 
     def pointwise(self, op: str, *args: Node, kind: Kind = "float") -> Node:
-        """Return an operation on elements."""
-        shape = next((arg.shape for arg in args if arg.shape), ())
-        return self.node(op, args, shape=shape, kind=kind)
+        """Return an operation on elements; operands of other shapes are broadcast, as torch does it."""
+        shape = np.broadcast_shapes(*(arg.shape for arg in args))
+        axes = tuple(range(len(shape)))
+        spread = (
+            arg if arg.shape in ((), shape) else self.broadcast(arg, shape, axes[len(shape) - len(arg.shape) :])
+            for arg in args
+        )
+        return self.node(op, tuple(spread), shape=shape, kind=kind)
 
     def reduce(self, op: str, arg: Node, dims: tuple[int, ...]) -> Node:
         """Return a reduction; the reduced dimensions are dropped."""

@@ -21,7 +21,7 @@ from evokernel.scaffold.decompositions.loop_rules import LOOP_RULES
 from evokernel.scaffold.loops.constant_tensors import held_numbers
 from evokernel.scaffold.loops.operation_graph import Node
 from evokernel.scaffold.loops.torch_operations import OperationConverter
-from evokernel.scaffold.operation.sizes import NotGeneral, SymbolicSizes
+from evokernel.scaffold.operation.sizes import NotGeneral, NotGeneralSize, SymbolicSizes
 from evokernel.scaffold.operation.trial import without_data
 
 Call = Callable[[dict[str, Any]], Any]
@@ -210,7 +210,7 @@ def _graph(call: Call, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[st
     for node in module.graph.find_nodes(op="call_function", target=_aten._linalg_check_errors.default):
         module.graph.erase_node(node)
     for node in reversed(module.graph.nodes):  # batch norm notes its running statistics, which no result holds
-        if node.target is _aten.copy_.default and not node.users and not _is_of_inputs(node.args[0]):
+        if node.target is _aten.copy_.default and not node.users:
             module.graph.erase_node(node)
     module.graph.eliminate_dead_code()
     return list(module.graph.nodes)
@@ -263,10 +263,6 @@ def _is_view(node: Any) -> bool:
     """Say whether what an operation returns may be memory of what it is given."""
     schema = getattr(node.target, "_schema", None)
     return schema is None or any(result.alias_info is not None for result in schema.returns)
-
-
-def _is_of_inputs(node: Any) -> bool:
-    return node.op == "placeholder" or (_is_view(node) and any(map(_is_of_inputs, node.all_input_nodes)))
 
 
 def _shapes(node: Any) -> list[tuple[int, ...]]:
@@ -349,4 +345,4 @@ def _rule(a: float, b: float, sizes: SymbolicSizes) -> str:
             factor = a / forth(size)
             if factor and math.isclose(factor, b / forth(size_2), rel_tol=1e-12):
                 return f"{factor!r}f * ({text.format(f'static_cast<float>({name})')})"
-    raise NotGeneral(f"a number follows from the sizes in a way that is not known here ({a} and {b})")
+    raise NotGeneralSize(f"a number follows from the sizes in a way that is not known here ({a} and {b})")

@@ -1,6 +1,6 @@
 """Dimensions of a reference, found by trial: sizes that may vary get names, all others are constants."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -109,14 +109,15 @@ def layout_without(layout: Layout, subject: UserOperation) -> Layout:
     return replace(layout, inputs=inputs)
 
 
-def with_equal_sizes_as_one(subject: UserOperation, layout: Layout) -> Layout:
+def with_equal_sizes_as_one(subject: UserOperation, layout: Layout, names: Collection[object] = ()) -> Layout:
     """Return the layout with dimensions that are equal in the example as one; the same where there is no such rule.
 
-    Raises `TaskError` as `derive_layout`.
+    With names only these become one. Raises `TaskError` as `derive_layout`.
     """
-    groups: dict[tuple[int, int], list[Dimension]] = {}
+    groups: dict[tuple[int, int, str], list[Dimension]] = {}
     for each in layout.dimensions:
-        groups.setdefault((each.unit, each.example), []).append(each)
+        alone = each.name if names and each.name not in names else ""
+        groups.setdefault((each.unit, each.example, alone), []).append(each)
     if len(groups) == len(layout.dimensions):
         return layout
     joined = tuple(
@@ -183,8 +184,12 @@ def _classes(subject: UserOperation, example: Shapes) -> dict[int, list[Axis]]:
 
 
 def _groups(subject: UserOperation, example: Shapes, axes: Sequence[Axis], extent: int) -> Iterator[AxisGroup]:
-    """Yield the smallest sets of equal axes that can change together, with the unit of their change."""
-    left = list(axes)
+    """Yield the smallest sets of equal axes that can change together, with the unit of their change.
+
+    Where some are left that change only with one of these sets, they are of it: `y.reshape(len(x), 4, -1)` takes any
+    number of rows of `y`, and `x` beside it does not.
+    """
+    left, found = list(axes), list[AxisGroup]()
     for size in range(1, len(axes) + 1):
         if _MOST_TOGETHER < size < len(left) or size > len(left):
             continue
@@ -193,7 +198,12 @@ def _groups(subject: UserOperation, example: Shapes, axes: Sequence[Axis], exten
                 unit = _unit(subject, example, group, extent)
                 if unit:
                     left = [axis for axis in left if axis not in group]
-                    yield group, unit
+                    found.append((group, unit))
+    for place, (group, _) in enumerate(found if left else ()):
+        if unit := _unit(subject, example, (*group, *left), extent):
+            found[place] = ((*group, *left), unit)
+            break
+    yield from found
 
 
 def _steps_along(subject: UserOperation, example: Shapes, group: tuple[Axis, ...], unit: int) -> bool:

@@ -1,6 +1,8 @@
 """Ranges of integer inputs: the size that indices stay below, found by trial, or a number."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
 
 import torch
 
@@ -21,10 +23,11 @@ def tied_by_indices(subject: UserOperation, layout: Layout) -> Layout:
     Two caches that one position indexes are as long as each other, which shapes alone do not show. A size that computed
     indices fit only as it is, as in a table of biases, stays so. Raises `TaskError` as `derive_layout`.
     """
-    layout = _tied(subject, layout)
+    layout = _tied_by_ranks(subject, _tied(subject, layout))
     if not _fits(subject, layout, uneven=True):
         fixed = with_one_size_fixed(subject, layout)
-        return next((each for each in fixed if each.dimensions and _fits(subject, each, uneven=True)), layout)
+        useful = (each for each in fixed if each.dimensions or each.stepped)
+        return next((each for each in useful if _fits(subject, each, uneven=True)), layout)
     return layout
 
 
@@ -42,7 +45,10 @@ def _fits(subject: UserOperation, layout: Layout, *, uneven: bool = False) -> bo
 
 
 def _small(layout: Layout) -> list[dict[str, int]]:
-    return [dict(zip(layout.example, sizes, strict=False)) for sizes in (_SMALL, _SMALL[len(layout.example) :: -1])]
+    """Return small sizes, and others of which each two are in the other order."""
+    sizes = _SMALL[: len(layout.example)]
+    back = dict(zip(sorted(sizes), sorted(sizes, reverse=True), strict=True))
+    return [dict(zip(layout.example, each, strict=True)) for each in (sizes, [back[size] for size in sizes])]
 
 
 def _tied(subject: UserOperation, layout: Layout) -> Layout:
@@ -55,21 +61,43 @@ def _tied(subject: UserOperation, layout: Layout) -> Layout:
     for name in indices:
         if not all(_accepts(subject, layout, dims, name, 0) for dims in tried):
             return with_equal_sizes_as_one(subject, layout)
-        if len({_indexed(subject, layout, name, dims) for dims in tried}) > 1:
-            return with_equal_sizes_as_one(subject, layout)
+        if len(sizes := {_indexed(subject, layout, name, dims) for dims in tried}) > 1:
+            joined = with_equal_sizes_as_one(subject, layout, sizes)
+            return _tied(subject, joined) if joined is not layout else with_equal_sizes_as_one(subject, layout)
     return layout
+
+
+def _tied_by_ranks(subject: UserOperation, layout: Layout) -> Layout:
+    """Return the layout with two equal sizes as one, where the reference runs on numbers that differ only so.
+
+    A row that `topk` names, for example, is looked up in another input.
+    """
+
+    def fits(tried: Layout) -> bool:
+        return all(_accepts(subject, tried, dims, "", 0, floats=_numbers) for dims in _small(tried))
+
+    if fits(layout):
+        return layout
+    joined = (with_equal_sizes_as_one(subject, layout, pair) for pair in combinations(layout.example, 2))
+    return next((each for each in joined if len(each.example) < len(layout.example) and fits(each)), layout)
+
+
+def _ones(tensor: torch.Tensor) -> None:
+    tensor.fill_(1)
+
+
+def _numbers(tensor: torch.Tensor) -> None:
+    tensor.copy_(torch.randn(tensor.shape, generator=torch.Generator().manual_seed(0)))
 
 
 def find_bounds(subject: UserOperation, layout: Layout) -> dict[str, str | int]:
     """Return what each input of integers stays below, by name; nothing for signed ones.
 
     An input that raises an error from a size on, and not before, holds indices into that size. Any other range is the
-    example's. Bytes take all values, unless the example's stay in the lower half of those above 0. Raises `TaskError`
-    if integers beside floating-point inputs are negative, which no task can say.
+    example's. Bytes take all values, unless the example's stay in the lower half of those above 0.
     """
     found: dict[str, str | int] = {}
     offsets = find_offsets(subject, layout)
-    beside_floats = any(each.is_floating_point() for each in subject.inputs.values())
     for name, tensor in subject.inputs.items():
         if tensor.is_floating_point() or tensor.dtype == torch.bool:
             continue
@@ -80,11 +108,51 @@ def find_bounds(subject: UserOperation, layout: Layout) -> dict[str, str | int]:
             if low >= 0 and 2 * (high + 1) <= torch.iinfo(tensor.dtype).max:
                 found[name] = high + 1
         elif low >= 0:
-            found[name] = _indexed(subject, layout, name, dict(zip(layout.example, _SMALL, strict=False))) or high + 1
-        elif beside_floats:
+            found[name] = _indexed(subject, layout, name, _small(layout)[0]) or high + 1
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class SignedRange:
+    """Integers of an input beside floating-point ones that are negative in the example."""
+
+    low: int
+    below: str | int
+    """A number, or a size of the task."""
+    mark: int | None = None
+    """A negative number among others that are at least 0, as labels that do not count have; None where all vary."""
+    share: float = 0.0
+    """Share of the mark in the example."""
+
+
+def find_signed(subject: UserOperation, layout: Layout) -> dict[str, SignedRange]:
+    """Return the ranges of signed integers beside floating-point inputs, by name.
+
+    Such are all bits of a type, as packed numbers have them, the range of the example, or indices with one mark.
+    Raises `TaskError` where the reference refuses numbers of that range at some sizes.
+    """
+    found: dict[str, SignedRange] = {}
+    beside_floats = any(each.is_floating_point() for each in subject.inputs.values())
+    for name, tensor in subject.inputs.items() if beside_floats else ():
+        if tensor.is_floating_point() or tensor.element_size() == 1 or int(tensor.min()) >= 0:
+            continue
+        low, high = int(tensor.min()), int(tensor.max())
+        if int(tensor[tensor < 0].max()) == low < 0 <= high:
+            size = _indexed(subject, layout, name, _small(layout)[0])
+            found[name] = SignedRange(0, size or high + 1, low, round(float((tensor < 0).double().mean()), 3))
+        else:
+            ends = torch.iinfo(tensor.dtype)
+            whole = min(low, -high) < ends.min // 2
+            found[name] = SignedRange(*((ends.min, ends.max + 1) if whole else (low, high + 1)))
+        made = found[name]
+        tried = [
+            made.low if made.mark is None else made.mark,
+            *([made.below - 1] if isinstance(made.below, int) else []),
+        ]
+        if not all(_accepts(subject, layout, dims, name, each) for dims in _small(layout) for each in tried):
             raise TaskError(
-                f"the integers in {name!r} go down to {low}; a task's integers beside floating-point inputs are at "
-                "least 0. Pass an example without negative ones, or add an offset in the function"
+                f"the integers in {name!r} go from {low} to {high}, which {subject.name} refuses at other sizes. Pass "
+                "an example without negative ones, or add an offset in the function"
             )
     return found
 
@@ -128,15 +196,25 @@ def _extents(layout: Layout, dims: Mapping[str, int]) -> Iterator[tuple[str | in
         yield extent, evaluate(extent, dims)
 
 
-def _accepts(subject: UserOperation, layout: Layout, dims: Mapping[str, int], name: str, value: int) -> bool:
+def _accepts(
+    subject: UserOperation,
+    layout: Layout,
+    dims: Mapping[str, int],
+    name: str,
+    value: int,
+    *,
+    floats: Callable[[torch.Tensor], None] = _ones,
+) -> bool:
     """Say whether the reference runs on small inputs with this value throughout one of them."""
     inputs = subject.empty(shapes_at(layout, dims))
     ends = {key: evaluate(extent, dims) for key, extent in find_offsets(subject, layout).items()}
     for key, tensor in inputs.items():
         if key in ends and key != name:
             tensor.copy_(torch.linspace(0, ends[key], tensor.numel()))
+        elif tensor.is_floating_point():
+            floats(tensor)
         else:
-            tensor.fill_(value if key == name else 1 if tensor.is_floating_point() else 0)
+            tensor.fill_(value if key == name else 0)
     try:
         with torch.no_grad():
             subject.call(inputs)

@@ -21,7 +21,7 @@ class NotGeneral(ValueError):
 
 
 class NotGeneralSize(NotGeneral):
-    """A size follows from the dimensions in a way that is not known here."""
+    """A size, or a number, follows from the dimensions in a way that is not known here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,11 +69,12 @@ def written(
     dims: str,
     inputs: str,
     outputs: str,
+    least: int = 4,
     most: int = 200,
     dtype: str = "bfloat16",
     equal: int = 512,
 ) -> str:
-    """A task file whose first workload has all sizes equal to `equal`; `most` is the largest hidden size."""
+    """A task file whose first workload has all sizes equal to `equal`; hidden ones are from `least` to `most`."""
     names = dims.split()
     lines = [
         f"DIMS = {names}",
@@ -81,7 +82,7 @@ def written(
         f"INPUTS = ({inputs},)",
         f"OUTPUTS = ({outputs}{',' if outputs else ''})",
         f"SIZE, OTHER = size(*{[equal] * len(names)}), size(*{[300, 260, 140][: len(names)]})",
-        f"PROBE, DTYPE = {dict.fromkeys(names, (4, most))}, {dtype!r}",
+        f"PROBE, DTYPE = {dict.fromkeys(names, (least, most))}, {dtype!r}",
     ]
     path = folder / "own_task.py"
     path.write_text("\n".join([HEAD, *lines, body, TAIL]))
@@ -263,6 +264,14 @@ def test_what_a_compiler_gives_to_a_library(made: Maker, name: str, tmp_path: Pa
     body, dims, inputs, outputs = LIBRARY[name]
     most = SMALL.get(name, 200)
     spec = written(tmp_path, body, dims=dims, inputs=inputs, outputs=outputs, most=most)
+    assert RIGHT in made(spec)
+
+
+@pytest.mark.slow
+def test_a_size_that_is_computed_with_may_be_1(made: Maker, tmp_path: Path) -> None:
+    body = "def reference(x, y, **_):\n    return torch.cat((x * x.shape[1] ** -0.5, y), 1).logsumexp(1)"
+    inputs, outputs = _of("x y", '"R", "C"; "R", 2', '"R"')
+    spec = written(tmp_path, body, dims="R C", inputs=inputs, outputs=outputs, least=1, dtype="float32")
     assert RIGHT in made(spec)
 
 
