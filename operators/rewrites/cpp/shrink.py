@@ -15,7 +15,7 @@ from operators.rewrites.cpp.ir.accesses import buffer_of, buffer_size, constants
 from operators.rewrites.cpp.ir.affine import Poly
 from operators.rewrites.cpp.ir.coverage import covered
 from operators.rewrites.cpp.ir.dependence import scan_before
-from operators.rewrites.cpp.ir.paths import at, paths, splice
+from operators.rewrites.cpp.ir.paths import at, loop_at, paths, splice
 from operators.rewrites.cpp.ir.writer import write_expr
 
 LONGEST_ARRAY = 4096
@@ -106,16 +106,14 @@ def _only_subscripted(program: ir.Program, name: str) -> bool:
 
 def _in_loop(program: ir.Program, path: ir.Path, name: str) -> tuple[ir.For, Poly] | None:
     """Return a loop with subscripts in the row of one iteration, and the length of that row; None if it has none."""
-    loop = at(program.body, path)
-    nest = [at(program.body, path[:end]) for end in range(1, len(path) + 1)]
+    loop = loop_at(program.body, path)
+    nest = (at(program.body, path[:end]) for end in range(1, len(path) + 1))
     open_loops = [stmt for stmt in nest if isinstance(stmt, ir.For)]
-    if not isinstance(loop, ir.For) or any("collapse" in pragma for stmt in open_loops for pragma in stmt.pragmas):
+    if any("collapse" in pragma for stmt in open_loops for pragma in stmt.pragmas):
         return None
     outer, inner = {stmt.var for stmt in open_loops}, {s.var for s in ir.walk_stmts(loop.body) if isinstance(s, ir.For)}
-    assigned = {s.target for s in ir.walk_stmts(program.body) if isinstance(s, ir.Assign)}
     declared = {s.name for s in ir.walk_stmts(program.body) if isinstance(s, ir.Decl)}
-    fixed = {param.name for param in program.params if not param.pointer} | set(constants(program.head))
-    fixed = {each for each in fixed - declared if ir.Var(each) not in assigned}
+    fixed = _sizes(program) - declared
     named = {e for e in ir.all_exprs(loop.body) if isinstance(e, ir.Index) and e.base == name}
     used = set().union(*(ir.expr_names(e.subs[0]) for e in named))
     if outer & inner or used & declared or not used <= fixed | outer | inner:
@@ -127,17 +125,32 @@ def _in_loop(program: ir.Program, path: ir.Path, name: str) -> tuple[ir.For, Pol
         return ir.Index(name, (ir.map_expr(expr.subs[0], lambda e: _without(e, outer)),))
 
     changed = replace(loop, body=ir.map_body(loop.body, in_row))
-    scans = [scan_before(program, path) for _ in range(3)]
-    symbol = f"{loop.var}@{len(scans[0].spans)}"
-    scans[0].stmt(loop)
-    scans[1].stmt(changed)
-    before, after = ([a.index for a in scan.accesses if a.array == name] for scan in scans[:2])
-    rows = {b - a if b is not None and a is not None else None for b, a in zip(before, after, strict=True)}
-    row = rows.pop() if len(rows) == 1 else None
-    size = None if row is None else row.stride(symbol)
+    size = _row_length(program, path, (loop, changed), name)
     if size is None or not size.terms or not size.symbols <= fixed:
         return None
-    return (changed, size) if covered(scans[2], changed, name, size) else None
+    return (changed, size) if covered(scan_before(program, path), changed, name, size) else None
+
+
+def _sizes(program: ir.Program) -> set[str]:
+    """Return the parameters and constants that keep their values."""
+    assigned = {s.target for s in ir.walk_stmts(program.body) if isinstance(s, ir.Assign)}
+    given = {param.name for param in program.params if not param.pointer} | set(constants(program.head))
+    return {each for each in given if ir.Var(each) not in assigned}
+
+
+def _row_length(program: ir.Program, path: ir.Path, forms: tuple[ir.For, ir.For], name: str) -> Poly | None:
+    """Return how far one iteration is from the next in a buffer; None where its accesses differ in that.
+
+    `forms` are the loop with whole subscripts and with those in a row: the difference is where the row begins.
+    """
+    whole, in_row = scan_before(program, path), scan_before(program, path)
+    symbol = f"{forms[0].var}@{len(whole.spans)}"
+    whole.stmt(forms[0])
+    in_row.stmt(forms[1])
+    before, after = ([a.index for a in scan.accesses if a.array == name] for scan in (whole, in_row))
+    rows = {b - a if b is not None and a is not None else None for b, a in zip(before, after, strict=True)}
+    row = rows.pop() if len(rows) == 1 else None
+    return None if row is None else row.stride(symbol)
 
 
 def _without(expr: ir.Expr, gone: set[str]) -> ir.Expr:
