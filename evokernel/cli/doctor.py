@@ -11,6 +11,7 @@ from evokernel.cli.display.text import BAD, DIM, GOOD, WARN, clean, stdout
 from evokernel.cli.locate import RUNS
 from evokernel.cli.options import PATH, api_base_option, refuse_blank
 from evokernel.config.models import ModelConfig
+from evokernel.errors import ConfigError
 
 
 @click.command(
@@ -35,6 +36,8 @@ def command(context: click.Context, runs: Path, models: tuple[str, ...], api_bas
     """Look at everything a search needs, and say what to do about what is missing."""
     if models:
         context.exit(_ask(models, api_base))
+    if api_base is not None:
+        raise ConfigError("--api-base is the address of the models that --model names; add --model")
     from evokernel.doctor.finding import FindingLevel
 
     if ray:

@@ -61,7 +61,7 @@ def command(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Write a task, a seed, an expert and a config for a function that launches kernels, in Triton or CUDA C++.
 
-    SCRIPT is run in the sandbox, without a GPU, until it calls the function. The function's kernels become the seed of
+    The script of --call is run in the sandbox, without a GPU, until it calls FUNCTION. Its kernels become the seed of
     a search and the baseline `expert`. The configurations of triton.autotune become tunables, of CUDA C++ the numbers
     that are macros in it and stand at the top of FILE.py.
 

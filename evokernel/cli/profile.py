@@ -8,8 +8,8 @@ import click
 from rich.text import Text
 
 from evokernel.cli.display.tables import put, table
-from evokernel.cli.display.text import DIM, STRONG, WARN, clean, stdout
 from evokernel.cli.options import EXISTING_FILE, POSITIVE, json_option
+from evokernel.cli.display.text import DIM, STRONG, WARN, clean, microseconds, stdout
 
 _SHOWN = 12
 _PROPOSED = 5
@@ -41,11 +41,11 @@ def command(script: Path, arguments: tuple[str, ...], seconds: float, as_json: b
     made = table(*headings, right=(0, 2, 3, 4, 5), drop=(6, 2))
     for each in parts[:_SHOWN]:
         made.add_row(
-            Text(f"{each.saved_us / found.whole_us:.0%}", style=STRONG),
+            Text(f"{min(1.0, each.saved_us / found.whole_us):.0%}", style=STRONG),
             clean(each.name),
             f"{each.calls:,}",
-            f"{each.total_us / found.whole_us:.0%}",
-            f"{each.total_us / each.calls:,.3g} us",
+            f"{min(1.0, each.total_us / found.whole_us):.0%}",
+            microseconds(each.total_us / each.calls),
             f"{100 * min(1.0, each.floor_us / each.total_us):.2g}% {each.limit}" if each.total_us else "",
             clean(each.place),
         )

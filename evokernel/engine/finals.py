@@ -9,9 +9,11 @@ from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity
 from evokernel.records.events import Notice
 from evokernel.records.fitness import Elite
 from evokernel.records.remarks import RemarkKind
-from evokernel.records.timing import combined_speedup
+from evokernel.records.timing import Speedup, combined_speedup
 
 CONTENDERS = 3
+_APART = 2.0
+"""A final measurement whose interval lies so many times beside that of the search is doubted."""
 
 
 class FinalMeasurements:
@@ -66,10 +68,25 @@ class FinalMeasurements:
                 how = f"holds on held-out workloads, but is {slower} its baseline"
             said = f"{elite.candidate.id} {how}: {speedup.value:.3f}x its baseline ({evaluation.key.mode} mode)"
             self._notify(Notice(said))
+            self._doubt(elite, speedup)
         else:
             name, text = elite.candidate.id, f"{elite.candidate.id} does not hold: {evaluation.status}"
             self._notify(Notice(text, warning=True, kind=RemarkKind.FINAL_REFUSED, candidate=name))
         return evaluation
+
+    def _doubt(self, elite: Elite, final: Speedup) -> None:
+        """Warn where the search had measured something else altogether: an interval has no part in that."""
+        id_, program = elite.candidate.id, elite.program_hash
+        stored = self._verdicts.stored(id_, program, Fidelity.PRECISE) or self._verdicts.stored(
+            id_, program, Fidelity.QUICK
+        )
+        found = combined_speedup(stored.evaluation.timings) if stored is not None else final
+        if found.low > _APART * final.high or final.low > _APART * found.high:
+            text = (
+                f"{id_} was {found.value:.3g}x its baseline in the search, and is {final.value:.3g}x now: other "
+                "programs that keep the machine busy do that; `evokernel export` measures it again, best on an idle one"
+            )
+            self._notify(Notice(text, warning=True, kind=RemarkKind.NOTE, candidate=id_))
 
     def _about(self, elite: Elite, processes: int) -> str:
         """Say how long that may take, by the longest measurement in the search; nothing where there is none."""

@@ -78,7 +78,8 @@ class Dispatch:
         for path, leaf in leaves(self.tree):
             found = leaf.interval
             speed = f"{found.value:.3g}x ({found.low:.3g} to {found.high:.3g})" if leaf.arm else "1x"
-            yield ", ".join(path) or "everywhere between", leaf.arm or "torch", f"{speed}, {len(leaf.points)} sizes"
+            at = f"{len(leaf.points)} size{'' if len(leaf.points) == 1 else 's'}"
+            yield ", ".join(path) or "everywhere between", leaf.arm or "torch", f"{speed}, {at}"
 
 
 @dataclass(frozen=True, slots=True)

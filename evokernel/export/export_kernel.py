@@ -140,7 +140,7 @@ def export(  # noqa: PLR0913 - each is a choice of some caller
                 left_out[name] = _complaint(again)
         dispatch, no_dispatch = None, ""
         if sizes and not complaint:
-            notify(f"judging at the workloads and {sizes} sizes between them, beside torch")
+            notify(f"judging at the workloads and {sizes} sizes between them, beside torch: a minute or more")
             try:
                 dispatch = _dispatch(
                     task, judgements, left_out, config, sizes=sizes, accept_from=accept_from, seed=run.seed, start=host

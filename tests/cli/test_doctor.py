@@ -40,3 +40,9 @@ def test_foreign_distribution_of_our_name(project: Path, call: Call, monkeypatch
     result = call("doctor")
     assert result.exit_code == 0
     assert "pip uninstall evokernel" in " ".join(result.output.split())
+
+
+def test_an_address_without_a_model_is_refused(call: Call) -> None:
+    result = call("doctor", "--api-base", "http://127.0.0.1:1/v1")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "add --model" in result.output

@@ -157,6 +157,21 @@ def test_a_winner_that_is_slower_than_its_baseline_is_not_told_as_a_success(path
     assert any("holds on held-out workloads, but is slower than its baseline: 0.0" in note for note in heard.notes)
 
 
+class Disturbed(InstantEvaluator):
+    """Final measurements meet other programs."""
+
+    async def evaluate(self, request: EvaluationRequest) -> Evaluation:
+        found = await super().evaluate(request)
+        late = [replace(each, log_speedup=each.log_speedup - 3) for each in found.timings]
+        return replace(found, timings=tuple(late)) if request.budget is Fidelity.FINAL else found
+
+
+@pytest.mark.parametrize("judge", [Disturbed, InstantEvaluator])
+def test_a_final_measurement_far_from_the_search_is_doubted(path: Path, judge: type[InstantEvaluator]) -> None:
+    run(path, judge(), heard := Heard())
+    assert any("in the search, and is" in note for note in heard.notes) == (judge is Disturbed)
+
+
 def test_a_final_measurement_is_not_paid_for_twice(path: Path) -> None:
     run(path, InstantEvaluator())
     again = InstantEvaluator()

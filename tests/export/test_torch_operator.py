@@ -193,6 +193,12 @@ def dispatched(accept_from: float = 1.0) -> Dispatch:
     return Dispatch(size_domain(RANGED), tree, MEASURED, accept_from)
 
 
+def test_a_place_tells_how_many_sizes_were_measured_in_it() -> None:
+    for points, said in ((MEASURED[:1], "1 size"), (MEASURED[:1] * 2, "2 sizes")):
+        dispatch = replace(dispatched(), tree=fit_tree([point for _, point in points], accept_from=1.0))
+        assert [speed.rpartition(", ")[2] for _, _, speed in dispatch.rows()] == [said]
+
+
 def test_between_the_workloads_that_arm_answers_which_was_measured_to_be_the_fastest(tmp_path: Path) -> None:
     use(
         tmp_path,

@@ -1,6 +1,7 @@
 """Profile of a program: which of its operations take time that a better kernel could save."""
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -77,6 +78,7 @@ def profile_program(script: Path, arguments: Sequence[str] = (), *, limit_s: flo
             done = subprocess.run(
                 [*program, str(answer), str(limit_s), str(script.resolve()), *arguments],
                 stdout=2,  # stdout is for what this program has to say
+                env={"KINETO_LOG_LEVEL": "99", **os.environ},  # torch's profiler says when it starts and stops
                 timeout=limit_s + _CLOSING_S,
                 check=False,
             )
@@ -89,11 +91,8 @@ def profile_program(script: Path, arguments: Sequence[str] = (), *, limit_s: flo
             raise TaskError(f"{script.name} ended its process with {done.returncode} before it could be profiled")
         told = json.loads(answer.read_text(encoding="utf-8"))
     if not told["operations"]:
-        why = f": {told['remark']}" if told["remark"] else ""
-        raise TaskError(
-            f"{script.name} called no function of its folder and no module with tensors{why}. torch.compile and CUDA "
-            "graphs call none: run without them"
-        )
+        why = f": {told['remark']}" if told["remark"] else ". torch.compile and CUDA graphs call none: run without them"
+        raise TaskError(f"{script.name} called no function of its folder and no module with tensors{why}")
     return ProgramProfile(told["device"], told["whole_us"], _ranked(told["operations"]), told["remark"])
 
 

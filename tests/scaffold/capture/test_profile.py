@@ -1,6 +1,8 @@
 """`evokernel profile`: operations of a program, ranked by what a better kernel could save."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,10 +65,24 @@ def test_operations_are_ranked(tmp_path: Path) -> None:
     assert told["remark"] == "line 25 raised ValueError: at the end"
 
 
+def test_an_operation_whose_first_call_was_the_fastest_saves_no_more_than_all(tmp_path: Path) -> None:
+    script = tmp_path / "model.py"
+    script.write_text(
+        "import time, torch\ncalls = []\ndef slow(x):\n    time.sleep(0.1 * bool(calls))\n    calls.append(1)\n"
+        "    return x + 1\nfor _ in range(4): slow(torch.ones(9))\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-m", "evokernel", "profile", str(script)], capture_output=True, text=True, check=True
+    )
+    assert [line.split()[0] for line in ended.stdout.splitlines() if " slow " in line] == ["100%"]
+    assert ended.stderr == ""  # torch's profiler has nothing to say
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("import torch\ntorch.ones(3) + 1\n", "called no function of its folder and no module with tensors"),
+        ("import torch\nraise ValueError('no weights')\n", "with tensors: line 2 raised ValueError: no weights"),
         ("import os\nos._exit(3)\n", "ended its process with 3 before it could be profiled"),
     ],
 )
@@ -75,4 +91,6 @@ def test_what_cannot_be_ranked(tmp_path: Path, text: str, said: str) -> None:
     script.write_text(text, encoding="utf-8")
     result = CliRunner().invoke(main, ["profile", str(script)])
     assert result.exit_code == 2
-    assert said in " ".join(result.output.split())
+    words = " ".join(result.output.split())
+    assert said in words
+    assert words.endswith("no weights") == ("no weights" in text)  # what it raised is all there is to say
