@@ -224,7 +224,9 @@ class _Moved(EagerMode):
             made.copy_(func(self._each_moved(terms[0]), *terms[1:], **dict(kwargs or {})))
             rough = False
         # 0.3 * 5 is held by luck
-        rough |= rounds and any(isinstance(each, float) and not self._holds(each) for each in tree_leaves((args, kwargs)))
+        rough |= rounds and any(
+            isinstance(each, float) and not self._holds(each) for each in tree_leaves((args, kwargs))
+        )
         if isinstance(made, tuple):
             return tuple(self._moved(each) for each in made)
         return self._moved(made, rough=rough)

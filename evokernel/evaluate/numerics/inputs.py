@@ -133,7 +133,9 @@ def _ordinary(home: str, size: int, *, tensor: Tensor, row: int, source: InputSo
 def _put_beyond_half(values: Array, source: InputSource, *, dtype: str) -> None:
     """Make one of some integers a number that half the bits of its type do not hold; no sample finds it."""
     low, high = _BEYOND_HALF[dtype]
-    values[source.integers(0, len(values), 1)] = source.integers(low, high, 1) * source.integers(0, 2, 1).mul_(2).sub_(1)
+    values[source.integers(0, len(values), 1)] = source.integers(low, high, 1) * source.integers(0, 2, 1).mul_(2).sub_(
+        1
+    )
 
 
 def _has_rows(count: int, row: int) -> bool:

@@ -210,9 +210,7 @@ def test_what_follows_from_a_tie_of_rounded_numbers_may_be_that_of_any():
         distances = (codes * codes).sum(1) - 2 * x @ codes.mT
         return codes[distances.argmin(1)]
 
-    single, _ = found(
-        nearest, lambda x, y: nearest(x, y, flip=True), "integers01", result="float32", second=("C", "C")
-    )
+    single, _ = found(nearest, lambda x, y: nearest(x, y, flip=True), "integers01", result="float32", second=("C", "C"))
     assert single is None
 
 
