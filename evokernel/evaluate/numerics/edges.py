@@ -223,6 +223,10 @@ class _Moved(EagerMode):
         if rough and _is_double(terms[0]) and (kwargs or {}).get("rounding_mode"):  # a whole quotient does not move
             made.copy_(func(self._each_moved(terms[0]), *terms[1:], **dict(kwargs or {})))
             rough = False
+        # 0.3 * 5 is held by luck
+        rough |= rounds and any(
+            isinstance(each, float) and not self._holds(each) for each in tree_leaves((args, kwargs))
+        )
         if isinstance(made, tuple):
             return tuple(self._moved(each) for each in made)
         return self._moved(made, rough=rough)
@@ -273,6 +277,9 @@ class _Moved(EagerMode):
         part = torch.rand(numbers.shape, **shape) if step is None else torch.randint(0, 2, numbers.shape, **shape)
         step = self._unit if step is None else step
         return part.mul_(2 * step).add_(1 - step).mul_(numbers)
+
+    def _holds(self, number: float) -> bool:
+        return float(torch.tensor(number, dtype=self._dtype)) == number
 
     def _is_exact(self, made: Array) -> Array:
         exact: Array = made.to(self._dtype).double() == made

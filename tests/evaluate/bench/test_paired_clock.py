@@ -55,6 +55,7 @@ class Kernel:
     microseconds = 100
     ran_ns = 0
     faults = 0
+    one_thread = True
 
     closed = False
 

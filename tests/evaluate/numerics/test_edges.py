@@ -72,13 +72,13 @@ def test_what_is_rounded_on_the_way_from_bytes_to_bytes_has_edges_too():
     """As colours become grey: by tables or by whole numbers a level in the middle falls either way."""
 
     def grey(x, y):
-        return (0.299 * x.float() + 0.701 * y.float()).round().to(torch.uint8)
+        return (0.3 * x.float() + 0.7 * y.float()).round().to(torch.uint8)
 
     def by_whole_numbers(x, y):
-        return ((299 * x.int() + 701 * y.int() + 500) // 1000).to(torch.uint8)
+        return ((3 * x.int() + 7 * y.int() + 5) // 10).to(torch.uint8)
 
     def cut_off(x, y):
-        return (0.299 * x.float() + 0.701 * y.float()).to(torch.uint8)
+        return (0.3 * x.float() + 0.7 * y.float()).to(torch.uint8)
 
     assert found(grey, by_whole_numbers, dtype="uint8", result="uint8") == (None, None)
     assert None not in found(grey, cut_off, dtype="uint8", result="uint8")
@@ -187,7 +187,7 @@ def test_of_inputs_that_tie_any_may_come_first_where_torch_leaves_that_open(rank
         (lambda x: x.clone().relu_()[:, 1:], False),
         (lambda x: torch.where(x > 0, x.abs(), -1.0), False),
         (lambda x: torch.softmax(1000.0 * x, dim=1), True),
-        (lambda x: torch.cat([x @ x.mT @ x, x], dim=1)[:, :900], True),
+        (lambda x: torch.cat([x[:, :2] @ x[:2], x], dim=1)[:, :900], True),
         (lambda x: x.clone().exp_().clamp(min=0.5), True),
     ],
 )
