@@ -27,7 +27,14 @@ from evokernel.scaffold.parameter_gradients import useless_apart
 from evokernel.scaffold.project_precision import project_precision, tensor_dtypes
 from evokernel.scaffold.seed import COMPILE_S, OperationTask, Seed, make_seeds
 from evokernel.scaffold.task_text import TaskDraft, task_text, template
-from evokernel.scaffold.trial import changes_apart, gpu_complaint, operations_of, sorted_inputs, state_apart
+from evokernel.scaffold.trial import (
+    changes_apart,
+    gpu_complaint,
+    operations_of,
+    places_once,
+    sorted_inputs,
+    state_apart,
+)
 from evokernel.scaffold.user_operation import UserOperation, find_subject
 from evokernel.scaffold.workloads import LIMITS, WorkloadCosts, WorkloadDraft, dims_of, plan_workloads
 from evokernel.source.expressions import evaluate
@@ -169,6 +176,7 @@ def init_project(
         offsets=offsets,
         signed=find_signed(subject, layout),
         sorted=sorted_inputs(subject),
+        places=_places(subject, layout, ranges),
         workloads=plans,
         seeds={language: file.name for language, file in files.items()},
         flops=analysis.flops,
@@ -214,6 +222,12 @@ def init_project(
         admission=admission,
         unfit=unfit,
     )
+
+
+def _places(subject: UserOperation, layout: Layout, ranges: Mapping[str, str | int]) -> dict[str, tuple[str, str]]:
+    """Return the number of places in each input that has each of them once, and the size that they stay below."""
+    pairs = {name: (str(layout.inputs[name][0]), str(ranges.get(name))) for name in places_once(subject)}
+    return {name: pair for name, pair in pairs.items() if layout.example.keys() >= {*pair} and pair[0] != pair[1]}
 
 
 def _patience(seeds: Sequence[Seed]) -> str:
