@@ -22,7 +22,14 @@ from evokernel.scaffold.config_schema import MODELINE, SCHEMA_FILE, schema_text
 from evokernel.scaffold.operation.dimensions import Layout, derive_layout, layout_without, shapes_at
 from evokernel.scaffold.operation.example_text import parse_inputs
 from evokernel.scaffold.operation.index_bounds import find_bounds, find_offsets, find_signed, tied_by_indices
-from evokernel.scaffold.operation.trial import changes_apart, gpu_complaint, operations_of, sorted_inputs, state_apart
+from evokernel.scaffold.operation.trial import (
+    changes_apart,
+    gpu_complaint,
+    operations_of,
+    places_once,
+    sorted_inputs,
+    state_apart,
+)
 from evokernel.scaffold.operation.user_operation import UserOperation, find_subject
 from evokernel.scaffold.operation_analysis import OperationAnalysis, analyse
 from evokernel.scaffold.parameter_gradients import useless_apart
@@ -169,6 +176,7 @@ def init_project(
         offsets=offsets,
         signed=find_signed(subject, layout),
         sorted=sorted_inputs(subject),
+        places=_places(subject, layout, ranges),
         workloads=plans,
         seeds={language: file.name for language, file in files.items()},
         flops=analysis.flops,
@@ -214,6 +222,12 @@ def init_project(
         admission=admission,
         unfit=unfit,
     )
+
+
+def _places(subject: UserOperation, layout: Layout, ranges: Mapping[str, str | int]) -> dict[str, tuple[str, str]]:
+    """Return the number of places in each input that has each of them once, and the size that they stay below."""
+    pairs = {name: (str(layout.inputs[name][0]), str(ranges.get(name))) for name in places_once(subject)}
+    return {name: pair for name, pair in pairs.items() if layout.example.keys() >= {*pair} and pair[0] != pair[1]}
 
 
 def _patience(seeds: Sequence[Seed]) -> str:

@@ -37,6 +37,8 @@ class TaskDraft:
     """Ranges of signed integers beside floating-point inputs, by name."""
     sorted: tuple[str, ...]
     """Inputs of floating-point numbers that the operation takes for sorted."""
+    places: Mapping[str, tuple[str, str]]
+    """Number of places that come once, and the size they stay below, by name of the input."""
     workloads: Mapping[str, WorkloadDraft]
     """By device class."""
     seeds: Mapping[str, str]
@@ -59,7 +61,7 @@ class TaskDraft:
     @property
     def generated(self) -> dict[str, str]:
         """Kind of the generator of each input that random numbers do not fit, by name."""
-        kinds = {"offsets": self.offsets, "sorted": self.sorted, "integers": self.signed}
+        kinds = {"offsets": self.offsets, "sorted": self.sorted, "integers": self.signed, "places": self.places}
         return {name: kind for kind, names in kinds.items() for name in names}
 
     @property
@@ -231,7 +233,7 @@ def _tensor_text(draft: TaskDraft, name: str, shape: tuple[str | int, ...], *, o
 
 
 def _generator_text(draft: TaskDraft, name: str, kind: str) -> str:
-    """Return the function that makes offsets, sorted numbers, or signed integers."""
+    """Return the function that makes offsets, sorted numbers, signed integers, or places that come once."""
 
     def spelt(extent: str | int) -> str:
         return re.sub(r"[A-Z]\w*", r'sizes["\g<0>"]', str(extent))
@@ -242,6 +244,9 @@ def _generator_text(draft: TaskDraft, name: str, kind: str) -> str:
         return template("offsets.py.txt", name=name, total=str(total), count=count, end=spelt(total), dtype=dtype)
     if kind == "sorted":
         return template("sorted.py.txt", name=name, shape=", ".join(shape))
+    if kind == "places":
+        count, below = map(spelt, draft.places[name])
+        return template("places.py.txt", name=name, count=count, below=below, dtype=dtype)
     each = draft.signed[name]
     marked = f"    numbers.reshape(-1)[1:][rng.random(numbers.size - 1) < {each.share}] = {each.mark}\n"
     return template(
@@ -285,9 +290,17 @@ def _set_text(draft: TaskDraft, device: str, plan: WorkloadDraft) -> str:
         scale_note=_scale_note(draft.layout, plan),
         search=_workloads_text(plan.search, plan.weights, draft.distribution if draft.unusual else ""),
         holdout=_workloads_text(plan.holdout),
-        probe=", ".join(f'"{name}": {bounds}' for name, bounds in plan.probe.items()),
+        probe=_probe_text(draft, plan),
         more="".join(more),
     )
+
+
+def _probe_text(draft: TaskDraft, plan: WorkloadDraft) -> str:
+    """Return the ranges of hidden sizes; places that come once are no more than there are."""
+    below = dict(draft.places.values())
+    free = [f'"{name}": {bounds}' for name, bounds in plan.probe.items() if name not in below]
+    bound = [f'"{name}": ({plan.probe[name][0]}, "{most}")' for name, most in below.items() if name in plan.probe]
+    return ", ".join([*free, *bound])
 
 
 def _scale_note(layout: Layout, plan: WorkloadDraft) -> str:

@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from evokernel.errors import TaskError
-from evokernel.scaffold.operation.trial import changes_apart
+from evokernel.evaluate.numerics.inputs import draw
+from evokernel.scaffold.operation.trial import changes_apart, places_once
 from evokernel.scaffold.operation.user_operation import find_subject
 from evokernel.scaffold.project import ProjectSettings, init_project
 from evokernel.task import Role
@@ -26,6 +28,10 @@ def cached(cache, sums, rows, at):
     cache.index_copy_(0, at[:1], rows[:1])
     return cache[0] + 1
 
+def counted(sums, rows, at):
+    sums.index_put_((at,), rows, accumulate=True)
+    sums.index_add_(0, at, rows)
+
 def appended(cache, rows, at):
     cache.index_copy_(0, at, rows)
 
@@ -38,8 +44,8 @@ class Counter(torch.nn.Module):
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    path = tmp_path / "ops.py"
-    path.write_text(TEXT, encoding="utf-8")
+    (folder := tmp_path / "own").mkdir()  # the sandbox reads it as another user
+    (path := folder / "ops.py").write_text(TEXT, encoding="utf-8")
     return path
 
 
@@ -59,6 +65,22 @@ def test_where_only_some_elements_change_no_others_are_copied(
     assert not seed.why
     text = seed.file.read_text()
     assert [each for each in subject.in_place if f"{each}_new.begin()" in text] == copied
+
+
+def test_places_that_are_stored_at_come_once(file: Path) -> None:
+    example = torch.randn(64, 8), torch.randn(5, 8), torch.arange(0, 50, 10)
+    settings = ProjectSettings(devices=("cpu",))
+    project = init_project(file, name="appended", example_inputs=example, out=file.parent, settings=settings)
+    assert not project.unfit
+    (length, _), (count,) = (tensor.shape for tensor in project.task.signature.inputs[::2])
+    workloads = project.task.on("cpu").workloads["cpu"]
+    assert workloads.probe[str(count)] == (1, length)
+    for workload in workloads.holdout:
+        places = draw(project.task.on("cpu"), workload, "normal", np.random.default_rng(0))["at"]
+        assert places.unique().numel() == workload.sizes[str(count)]
+    two = find_subject(file, name="cached", example_inputs=(example[0], *example))
+    assert places_once(two) == ("at",)
+    assert places_once(find_subject(file, name="counted", example_inputs=example)) == ()
 
 
 def test_a_project_of_an_operation_in_place(file: Path) -> None:

@@ -31,6 +31,7 @@ from evokernel.task import DTYPES
 _LOGGERS = ("torch._subclasses.fake_tensor", "torch.fx.experimental.proxy_tensor")
 
 _WRITES_AT_INDICES = (torch.ops.aten.index_put, torch.ops.aten.index_put_)
+_COPIES_TO_INDICES = (torch.ops.aten.index_copy, torch.ops.aten.index_copy_)
 _TAKES_ANY_DEVICE = (torch.ops.aten.convolution, torch.ops.aten.embedding)
 """Operations whose devices torch does not compare without data."""
 
@@ -283,27 +284,44 @@ def _unread(subject: UserOperation) -> set[str]:
     return {name for name in names if inputs[name].untyped_storage()._cdata not in reads.found}
 
 
-class _Edges(TorchDispatchMode):  # type: ignore[misc]
-    """Notes the memory of tensors in which an operation searches as in sorted ones."""
+class _Notes(TorchDispatchMode):  # type: ignore[misc]
+    """Notes the memory of tensors in which an operation searches as in sorted ones, and of places that it stores at."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[int] = []
+        self.sorted, self.places = set[int](), set[int]()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        place = {"aten.searchsorted.Tensor": 0, "aten.bucketize.Tensor": 1}.get(str(func))
-        if place is not None and (kwargs or {}).get("sorter") is None:
-            self.found.append(args[place].untyped_storage()._cdata)
+        edges = {"aten.searchsorted.Tensor": 0, "aten.bucketize.Tensor": 1}.get(str(func))
+        if edges is not None and (kwargs or {}).get("sorter") is None:
+            self.sorted.add(args[edges].untyped_storage()._cdata)
+        if func.overloadpacket in _COPIES_TO_INDICES:
+            self.places.add(args[2].untyped_storage()._cdata)
+        if func.overloadpacket in _WRITES_AT_INDICES and True not in args[3:]:
+            indices = [each for each in args[1] if each is not None]
+            self.places.update(each.untyped_storage()._cdata for each in indices if len(indices) == 1)
         return func(*args, **(kwargs or {}))
+
+
+def _noted(subject: UserOperation) -> tuple[_Notes, dict[str, int]]:
+    """Return the notes of a call, and the memory of its inputs."""
+    with without_data(), _Notes() as notes:
+        inputs = subject.empty({name: tuple(each.shape) for name, each in subject.inputs.items()})
+        subject.call(inputs)
+        return notes, {name: each.untyped_storage()._cdata for name, each in inputs.items()}
 
 
 def sorted_inputs(subject: UserOperation) -> tuple[str, ...]:
     """Return the floating-point inputs that an operation takes for sorted along their last axis."""
-    with without_data(), _Edges() as edges:
-        inputs = subject.empty({name: tuple(each.shape) for name, each in subject.inputs.items()})
-        subject.call(inputs)
-        found = {name: each.untyped_storage()._cdata for name, each in inputs.items() if each.is_floating_point()}
-    return tuple(name for name, place in found.items() if place in edges.found)
+    notes, found = _noted(subject)
+    return tuple(n for n, place in found.items() if place in notes.sorted and subject.inputs[n].is_floating_point())
+
+
+def places_once(subject: UserOperation) -> tuple[str, ...]:
+    """Return the inputs of one axis whose numbers are places to store at, none of them twice in the example."""
+    notes, found = _noted(subject)
+    alone = (name for name, place in found.items() if place in notes.places and subject.inputs[name].ndim == 1)
+    return tuple(name for name in alone if 1 < subject.inputs[name].numel() == subject.inputs[name].unique().numel())
 
 
 def operations_of(subject: UserOperation, shapes: Mapping[str, tuple[int, ...]]) -> int:
