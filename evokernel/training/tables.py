@@ -346,21 +346,10 @@ def _searched_value(each: JudgedKernel) -> float:
 
 
 def _answer_facts(each: JudgedKernel) -> Row:
-    wanted = (
-        "candidate",
-        "parent",
-        "mode",
-        "operator",
-        "model",
-        "rationale",
-        "speedup",
-        "speedup_low",
-        "speedup_high",
-        "measured",
-        "gain",
-    )
+    judged = ("candidate", "parent", "mode", "operator", "model", "rationale")
+    timed = ("speedup", "speedup_low", "speedup_high", "measured", "gain")
     row = kernel_row(each)
-    return {name: row[name] for name in (*wanted, *(name for name in row if name.startswith("reward_")))}
+    return {name: row[name] for name in (*judged, *timed, *(name for name in row if name.startswith("reward_")))}
 
 
 def _diff(before: str, after: str) -> str:
