@@ -21,10 +21,25 @@ from evokernel.report.page_data import report_document
 from evokernel.report.safe_text import one_line
 
 GENERATOR = "evokernel report"
-_SCRIPTS = """
-base patch blocks sources answer charts curves candidates saving panel story family islands niches effort expected main
-"""
-SCRIPTS = tuple(f"{name}.js" for name in _SCRIPTS.split())
+SCRIPTS = (
+    "base.js",
+    "patch.js",
+    "blocks.js",
+    "sources.js",
+    "answer.js",
+    "charts.js",
+    "curves.js",
+    "candidates.js",
+    "saving.js",
+    "panel.js",
+    "story.js",
+    "family.js",
+    "islands.js",
+    "niches.js",
+    "effort.js",
+    "expected.js",
+    "main.js",
+)
 """Scripts that draw the page of a run, in order."""
 _PAGE = files("evokernel.report") / "page"  # echarts.min.js is Apache ECharts 6.1.0, unchanged
 _HEAD_BYTES = 2000
