@@ -1,6 +1,7 @@
 """The notebooks: what is committed can be read, and they run on a store that a real search has just made."""
 
 import base64
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,11 @@ ROOT = Path(__file__).parents[2]
 TASK = Path(__file__).parent / "small_task.py"
 NAMES = ("fitness", "lineage", "operator")
 LARGEST_BYTES = 300 * 1024
+SHORTER = {
+    "evaluations=6": "evaluations=3",
+    r"\"quick_ms\": 20, \"precise_ms\": 40, \"final_ms\": 60": r"\"quick_ms\": 4, \"precise_ms\": 8, \"final_ms\": 10",
+}
+"""What a notebook that searches says, and what the test says in its place."""
 
 
 def read(path: Path) -> list[Any]:
@@ -48,9 +54,15 @@ def test_committed_outputs(name: str) -> None:
 
 @pytest.mark.slow
 def test_they_run_on_a_new_store(tmp_path: Path) -> None:
-    store = tmp_path / "notebooks.db"
+    store, ours = tmp_path / "notebooks.db", tmp_path / "ours"
+    shutil.copytree(ROOT / "notebooks", ours)
+    text = (ours / "operator.ipynb").read_text()
+    for committed, shorter in SHORTER.items():
+        assert committed in text, f"the notebook no longer says {committed}"
+        text = text.replace(committed, shorter)
+    (ours / "operator.ipynb").write_text(text)
     evolve = ["evolve", write_config(tmp_path, TASK), "--store", store, "--budget", "evaluations=6"]
-    for arguments in (["-m", "evokernel", *evolve], ["notebooks/execute.py", store, tmp_path]):
+    for arguments in (["-m", "evokernel", *evolve], [ours / "execute.py", store, tmp_path]):
         done = subprocess.run(
             [sys.executable, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, check=False, timeout=3600
         )
@@ -58,5 +70,4 @@ def test_they_run_on_a_new_store(tmp_path: Path) -> None:
     for name in NAMES:
         cells = read(tmp_path / f"{name}.ipynb")
         check(cells)
-        committed = read(ROOT / "notebooks" / f"{name}.ipynb")
-        assert [cell.source for cell in cells] == [cell.source for cell in committed]
+        assert [cell.source for cell in cells] == [cell.source for cell in read(ours / f"{name}.ipynb")]
