@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from evokernel.cli import group
 from evokernel.config.changes import may_change
 from evokernel.config.load import parse_config
-from evokernel.config.part import Part
+from evokernel.config.part import Part, meanings
 from evokernel.config.run import DEVICE_OF, SUFFIXES, EvaluationConfig, RunConfig
 from evokernel.tasks import builtin_tasks, load_task
 from islands.elite_selectors import SELECTORS
@@ -171,7 +171,7 @@ def _setting(path: str, name: str, field: FieldInfo, model: type[Part]) -> tuple
     full, inner = joined(path, name), part_of(field)
     schema = model.model_json_schema()["properties"][name]
     changes = "yes" if may_change(f"{full}.x" if inner else full, [ISLAND]) else "no"
-    meaning = field.description or (first_line(inner) if inner else "")
+    meaning = meanings(model).get(name, "") or (first_line(inner) if inner else "")
     if inner is None:
         return f"`{name}`", _type(schema), _default(name, field, model), meaning, changes
     several = "tuple" in str(field.annotation)

@@ -1,6 +1,9 @@
 """The base of every part of a config."""
 
+import ast
+import inspect
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
@@ -12,7 +15,7 @@ from evokernel.config.places import Location
 class Part(BaseModel):
     """A part of a config: unknown keys are errors, and what was read does not change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     @classmethod
     def contradictions(cls, raw: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
@@ -40,6 +43,19 @@ class Part(BaseModel):
         if found:
             raise ValidationError.from_exception_data(cls.__name__, found)
         return made
+
+
+def meanings(part: type[Part]) -> dict[str, str]:
+    """Return the text under each setting in the source; read on demand, for it takes longer than making the class."""
+    found = {}
+    for each in (each for each in reversed(part.__mro__) if issubclass(each, Part)):
+        (made,) = ast.parse(inspect.getsource(each)).body
+        assert isinstance(made, ast.ClassDef)
+        for setting, text in pairwise(made.body):
+            match setting, text:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(said))):
+                    found[name] = inspect.cleandoc(said)
+    return found
 
 
 def is_given(part: type[BaseModel], raw: Mapping[str, Any], name: str) -> bool:

@@ -1,9 +1,10 @@
 """JSON schema of a config: made from its records, for editors that complete and check YAML."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from evokernel.config.part import Part, meanings
 from evokernel.config.run import RunConfig
 from evokernel.tasks import builtin_tasks
 from islands.elite_selectors import SELECTORS
@@ -22,6 +23,11 @@ MODELINE = f"# yaml-language-server: $schema={SCHEMA_FILE}\n"
 def config_schema() -> dict[str, Any]:
     """Return the JSON schema (draft 7) of a config, with the names that settings may give as suggestions."""
     made: dict[str, Any] = RunConfig.model_json_schema()
+    known = {part.__name__: part for part in _subclasses(Part)}
+    for name, part in {**made["$defs"], "RunConfig": made}.items():  # some definitions are enumerations
+        for setting, text in (meanings(known[name]) if name in known else {}).items():
+            place = part["properties"][setting]
+            part["properties"][setting] = dict(sorted({**place, "description": text}.items()))
     island, selector = (made["$defs"][name]["properties"] for name in ("IslandConfig", "SelectorConfig"))
     share = island["operators"]["additionalProperties"]
     island["operators"]["properties"] = {name: {**share, "description": about} for name, about in _operators().items()}
@@ -39,6 +45,12 @@ def config_schema() -> dict[str, Any]:
 def schema_text() -> str:
     """Return the schema as the text of a file."""
     return json.dumps(config_schema(), indent=1, ensure_ascii=False) + "\n"
+
+
+def _subclasses(part: type[Part]) -> Iterator[type[Part]]:
+    yield part
+    for each in part.__subclasses__():
+        yield from _subclasses(each)
 
 
 def _operators() -> Mapping[str, str]:
