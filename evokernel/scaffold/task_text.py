@@ -10,7 +10,7 @@ from string import Template
 from typing import Any
 
 from evokernel.scaffold.operation.dimensions import Layout
-from evokernel.scaffold.operation.index_bounds import SignedRange
+from evokernel.scaffold.operation.index_bounds import ValueRange
 from evokernel.scaffold.operation.nested_values import constant_text
 from evokernel.scaffold.operation.user_file import digest
 from evokernel.scaffold.operation.user_operation import UserOperation
@@ -33,7 +33,7 @@ class TaskDraft:
     """Size or number that the integers of an input stay below, by name."""
     offsets: Mapping[str, str | int]
     """Size that the offsets in an input lead to, by name."""
-    signed: Mapping[str, SignedRange]
+    signed: Mapping[str, ValueRange]
     """Ranges of signed integers beside floating-point inputs, by name."""
     sorted: tuple[str, ...]
     """Inputs of floating-point numbers that the operation takes for sorted."""

@@ -7,7 +7,7 @@ import torch
 
 from evokernel.errors import TaskError
 from evokernel.scaffold.operation.dimensions import Layout, derive_layout
-from evokernel.scaffold.operation.index_bounds import SignedRange, find_bounds, find_signed, tied_by_indices
+from evokernel.scaffold.operation.index_bounds import ValueRange, find_bounds, find_signed, tied_by_indices
 from evokernel.scaffold.operation.user_operation import UserOperation, find_subject
 from evokernel.scaffold.operation_analysis import analyse
 
@@ -101,11 +101,11 @@ def test_a_size_of_which_a_number_follows_stays_as_it_is(tmp_path: Path) -> None
 def test_signed_integers_beside_floats(tmp_path: Path) -> None:
     bits = torch.tensor([[-(2**31), 2**31 - 1, 7], [5, -9, 2**30]], dtype=torch.int32)
     assert find_signed(*laid_out(tmp_path, "unpacked", torch.randn(16, 3), bits)) == {
-        "bits": SignedRange(-(2**31), 2**31)
+        "bits": ValueRange(-(2**31), 2**31)
     }
     steps = torch.tensor([[-3, 4, 0], [-1, 2, 2]])
-    assert find_signed(*laid_out(tmp_path, "moved", torch.randn(2, 3), steps)) == {"steps": SignedRange(-3, 5)}
+    assert find_signed(*laid_out(tmp_path, "moved", torch.randn(2, 3), steps)) == {"steps": ValueRange(-3, 5)}
     subject, layout = laid_out(tmp_path, "loss", torch.randn(8, 5), torch.tensor([4, -100, 2, -100, 0, 1, 1, 3]))
-    assert find_signed(subject, layout) == {"labels": SignedRange(0, layout.inputs["x"][1], -100, 0.25)}
+    assert find_signed(subject, layout) == {"labels": ValueRange(0, layout.inputs["x"][1], -100, 0.25)}
     with pytest.raises(TaskError, match=r"'labels' go from -2 to 4, which loss refuses"):
         find_signed(*laid_out(tmp_path, "loss", torch.randn(8, 5), torch.tensor([4, -2, 2, -1, 0, 1, 1, 3])))

@@ -113,7 +113,7 @@ def find_bounds(subject: UserOperation, layout: Layout) -> dict[str, str | int]:
 
 
 @dataclass(frozen=True, slots=True)
-class SignedRange:
+class ValueRange:
     """Integers of an input beside floating-point ones that are negative in the example."""
 
     low: int
@@ -125,13 +125,13 @@ class SignedRange:
     """Share of the mark in the example."""
 
 
-def find_signed(subject: UserOperation, layout: Layout) -> dict[str, SignedRange]:
+def find_signed(subject: UserOperation, layout: Layout) -> dict[str, ValueRange]:
     """Return the ranges of signed integers beside floating-point inputs, by name.
 
     Such are all bits of a type, as packed numbers have them, the range of the example, or indices with one mark.
     Raises `TaskError` where the reference refuses numbers of that range at some sizes.
     """
-    found: dict[str, SignedRange] = {}
+    found: dict[str, ValueRange] = {}
     beside_floats = any(each.is_floating_point() for each in subject.inputs.values())
     for name, tensor in subject.inputs.items() if beside_floats else ():
         if tensor.is_floating_point() or tensor.element_size() == 1 or int(tensor.min()) >= 0:
@@ -139,11 +139,11 @@ def find_signed(subject: UserOperation, layout: Layout) -> dict[str, SignedRange
         low, high = int(tensor.min()), int(tensor.max())
         if int(tensor[tensor < 0].max()) == low < 0 <= high:
             size = _indexed(subject, layout, name, _small(layout)[0])
-            found[name] = SignedRange(0, size or high + 1, low, round(float((tensor < 0).double().mean()), 3))
+            found[name] = ValueRange(0, size or high + 1, low, round(float((tensor < 0).double().mean()), 3))
         else:
             ends = torch.iinfo(tensor.dtype)
             whole = min(low, -high) < ends.min // 2
-            found[name] = SignedRange(*((ends.min, ends.max + 1) if whole else (low, high + 1)))
+            found[name] = ValueRange(*((ends.min, ends.max + 1) if whole else (low, high + 1)))
         made = found[name]
         tried = [
             made.low if made.mark is None else made.mark,
