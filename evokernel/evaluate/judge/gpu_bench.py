@@ -32,7 +32,7 @@ from evokernel.evaluate.device.nvml import visible_gpu
 from evokernel.evaluate.judge.gpu_anchors import DeviceAnchors, Room
 from evokernel.evaluate.judge.gpu_workers import GpuWorkers
 from evokernel.evaluate.memory.device_arena import DeviceArena
-from evokernel.evaluate.numerics.arrays import is_float, torch_dtype
+from evokernel.evaluate.numerics.arrays import float_dtypes, torch_dtype
 from evokernel.evaluate.sandbox.levels import Sandbox
 from evokernel.evaluate.worker_mode.baseline_process import panel_functions
 from evokernel.evaluate.worker_mode.expert_loop import EXPERT
@@ -196,7 +196,7 @@ class Gpu:
 
     def floor(self, task: Task, workload: Workload, sheet: Mapping[str, float]) -> Floor:
         """Return the least time of arithmetic in the task's narrowest floating-point dtype, if any, and of memory."""
-        floats = [tensor.dtype for tensor in task.signature.tensors if is_float(tensor.dtype)]
+        floats = float_dtypes(task.signature.tensors)
         dtype = min(floats, key=lambda name: DTYPES[name], default="")
         flops, moved = task.flops_at(workload), task.bytes_at(workload)
         return gpu_roofline.floor_of(flops, moved, dtype, sheet, allow_tf32=task.precision.allow_tf32)

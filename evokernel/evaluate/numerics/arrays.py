@@ -3,12 +3,12 @@
 The evaluator computes on arrays where they live, on a processor or on a GPU.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 import torch
 
-from evokernel.task import DTYPES
+from evokernel.task import DTYPES, Tensor
 
 Array: TypeAlias = torch.Tensor
 
@@ -23,6 +23,11 @@ def torch_dtype(dtype: str) -> torch.dtype:
 def is_float(dtype: str) -> bool:
     """Say whether a task dtype is a floating-point one."""
     return "float" in dtype
+
+
+def float_dtypes(tensors: Iterable[Tensor]) -> list[str]:
+    """Return the task dtypes of the floating-point ones among tensors."""
+    return [tensor.dtype for tensor in tensors if is_float(tensor.dtype)]
 
 
 def store(values: Array, dtype: str) -> Array:

@@ -21,7 +21,7 @@ from functools import partial
 
 import torch
 
-from evokernel.evaluate.numerics.arrays import Array, differ, is_float, torch_dtype, widen
+from evokernel.evaluate.numerics.arrays import Array, differ, float_dtypes, is_float, torch_dtype, widen
 from evokernel.evaluate.numerics.decisions import Decision, same_decisions
 from evokernel.evaluate.numerics.edges import EdgeDecisions, MovedRun, decided_answer, edge_answers, noted_answer
 from evokernel.evaluate.numerics.inputs import result_tensors
@@ -242,11 +242,7 @@ def _edge_unit(task: Task, *, growth: float) -> float | None:
 
     Of a task without floats, what the reference makes on the way is float32.
     """
-    given, results = (
-        [tensor.dtype for tensor in tensors if is_float(tensor.dtype)]
-        for tensors in (task.signature.inputs, task.signature.outputs)
-    )
-    dtypes = given or results or ["float32"]
+    dtypes = float_dtypes(task.signature.inputs) or float_dtypes(task.signature.outputs) or ["float32"]
     if "float64" in dtypes:
         return None
     # a division on a GPU alone may be off by four roundings, and others come before and after it
@@ -260,7 +256,7 @@ def _with_edges(
 
     Among positions in a ranking are those of numbers that tie once each step has rounded to 16 bits, as torch rounds.
     """
-    dtypes = [tensor.dtype for tensor in task.signature.inputs if is_float(tensor.dtype)]
+    dtypes = float_dtypes(task.signature.inputs)
     places = [place for place, output in enumerate(outputs) if output.native.dtype in EDGED]
     made, unit = list(outputs), _edge_unit(task, growth=growth)
     if unit is None or not places:
