@@ -73,29 +73,25 @@ def confine_generators(task: Task, spec: str, *, sandbox: Sandbox | None = None)
     signature = task.signature
     if not signature.generators:
         return task
-    pool = CompilePool(
-        sandbox or detect_sandbox(), _toolbox(task, spec), limits=CompileLimits(blob_bytes=_CONTENT_BYTES)
+    path, source = task_path(spec), getattr(task.reference, "__globals__", {}).get("source")
+    folders = [path.parent]  # that of the task file, and that of the file which `init` made it of
+    if isinstance(source, ModuleType) and source.__file__:
+        folders.append(Path(source.__file__).parent)
+    toolbox = CompilerPrograms(
+        programs={_PROGRAM: f"inside.untrusted.{_PROGRAM}"},
+        preload=("torch", "numpy"),
+        folders=(str(Path(__file__).parents[3]), *map(str, folders)),
     )
-    path = str(task_path(spec))
+    sandbox = (sandbox or detect_sandbox()).reading(folders)
+    pool = CompilePool(sandbox, toolbox, limits=CompileLimits(blob_bytes=_CONTENT_BYTES))
     confined = {
-        generator: ConfinedGenerator(pool, path, number) for number, generator in enumerate(signature.generators)
+        generator: ConfinedGenerator(pool, str(path), number) for number, generator in enumerate(signature.generators)
     }
     inputs = tuple(
         tensor if tensor.generator is None else replace(tensor, generator=confined[tensor.generator])
         for tensor in signature.inputs
     )
     return replace(task, signature=Signature(inputs, signature.scalars, signature.outputs))
-
-
-def _toolbox(task: Task, spec: str) -> CompilerPrograms:
-    """Return the program, which may read the folder of the task file, and that of the file which `init` made it of."""
-    ours, source = Path(__file__).parents[3], getattr(task.reference, "__globals__", {}).get("source")
-    beside = [str(Path(source.__file__).parent)] if isinstance(source, ModuleType) and source.__file__ else []
-    return CompilerPrograms(
-        programs={_PROGRAM: f"inside.untrusted.{_PROGRAM}"},
-        preload=("torch", "numpy"),
-        folders=(str(ours), str(task_path(spec).parent), *beside),
-    )
 
 
 def _failure(answered: CompileAnswer, *, size_bytes: int, most: int) -> str:

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -157,6 +157,16 @@ class Sandbox:
             "seccomp": base64.b64encode(code).decode() if self.seccomp else None,
         }
 
+    def reading(self, folders: Iterable[Path]) -> "Sandbox":
+        """Return the sandbox for code of the user's own that lies in these folders.
+
+        A program with a user id of its own cannot enter folders that only root may, such as a container's /root. There
+        it keeps ours, if that works here.
+        """
+        ours = replace(self, first_uid=None)
+        closed = self.as_root and any(_is_closed(folder, alone=self.level is SandboxLevel.FULL) for folder in folders)
+        return ours if closed and _works(ours) else self
+
     def program(self, module: str, argument: str) -> list[str]:
         """Return the command that runs `inside/<module>.py` in a process that is already in this sandbox."""
         folder = str(INSIDE_MOUNT if self.level is SandboxLevel.FULL else INSIDE.parent)
@@ -240,6 +250,13 @@ def _works(sandbox: Sandbox) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
+
+
+def _is_closed(folder: Path, *, alone: bool) -> bool:
+    """Say whether others cannot read a folder and its Python files; `alone` without the folders above it."""
+    above = () if alone else folder.resolve().parents
+    wanted = [(folder, 0o5), *((each, 0o1) for each in above), *((each, 0o4) for each in folder.glob("*.py"))]
+    return any(path.stat().st_mode & mode != mode for path, mode in wanted)
 
 
 def _bwrap_paths() -> list[Path]:

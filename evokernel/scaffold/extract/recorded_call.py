@@ -73,9 +73,10 @@ def ask_sandbox(
     program: str, request: Mapping[str, Any], folders: Iterable[Path], *, timeout_s: float
 ) -> CompileAnswer:
     """Return the answer of a module's `answer`, which runs in a sandboxed process that sees these folders."""
-    seen = dict.fromkeys(map(str, (Path(__file__).parents[3], *folders)))
+    theirs = list(folders)
+    seen = dict.fromkeys(map(str, (Path(__file__).parents[3], *theirs)))
     toolbox = CompilerPrograms(programs={_PROGRAM: program}, preload=("torch",), folders=tuple(seen))
-    pool = CompilePool(detect_sandbox(), toolbox)
+    pool = CompilePool(detect_sandbox().reading(theirs), toolbox)
     try:
         return pool(_PROGRAM, dict(request), timeout_s=timeout_s)
     finally:

@@ -145,6 +145,16 @@ def test_a_generator_makes_several_tensors_that_fit_and_floats_in_the_dtype_of_t
     check_generators(pair, WORKLOAD, drawn)
 
 
+def test_a_task_may_lie_in_a_folder_that_only_its_owner_can_enter(folder: Path, tmp_path: Path) -> None:
+    for file in folder.glob("*.py"):
+        (tmp_path / file.name).write_text(file.read_text())
+    tmp_path.chmod(0o700)
+    spec = str(tmp_path / "task.py")
+    confined = only(confine_generators(load_task(spec).on("cpu"), spec), "order", "scale")
+    made = generate(confined, WORKLOAD, rng(), device="cpu")
+    assert sorted(made["order"].tolist()) == list(range(40))
+
+
 def test_one_tensor_needs_no_dict(task: Task) -> None:
     assert set(generate(only(task, "alone"), WORKLOAD, rng(), device="cpu")) == {"alone"}
 
