@@ -129,15 +129,11 @@ def export(  # noqa: PLR0913 - each is a choice of some caller
         judgement = _judge_again(found, config, checks, host)
         if not judgement.ok:
             raise NotExported(f"{candidate.id} was not exported: {_complaint(judgement)}")
-        judgements, left_out = {KERNEL: judgement}, dict[str, str]()
-        for other in others:
-            name = other.stored.candidate.id
-            notify(f"judging {name} anew, which leads on some workload")
-            again = _judge_again(other, config, checks, host)
-            if again.ok:
-                judgements[f"{KERNEL}_{name}"] = again
-            else:
-                left_out[name] = _complaint(again)
+        leading, left_out = _judge_leaders(others, config, checks, host, notify)
+        judgements = {KERNEL: judgement, **leading}
+        finals = [each.last for each in judgements.values()]
+        if all(nowhere_above(each, accept_from) for each in finals):  # sizes between take minutes, and tell no more
+            raise NotExported(_slower(store, finals, accept_from))
         dispatch, no_dispatch = None, ""
         if sizes and not complaint:
             notify(f"judging at the workloads and {sizes} sizes between them, beside torch: a minute or more")
@@ -150,7 +146,7 @@ def export(  # noqa: PLR0913 - each is a choice of some caller
     if not winners(task, judgements, dispatch=dispatch, accept_from=accept_from) and not (
         dispatch and dispatch.modules
     ):
-        raise NotExported(_slower(store, [each.last for each in judgements.values()], accept_from))
+        raise NotExported(_slower(store, finals, accept_from))
     texts = export_files(*(task, judgements, config), reference=reference, dispatch=dispatch, accept_from=accept_from)
     texts["provenance.json"] = _provenance(store, judgements, run=run, config=config, dispatch=dispatch)
     tried = candidate.language == "cpp"
@@ -241,6 +237,26 @@ def _slower(store: Store, evaluations: Sequence[Evaluation], accept_from: float)
     if best is None or best.contender is None or not best.contender_leads or best.contender in names:
         return said
     return f"{said}. But {best.contender} leads the search, and `--id {best.contender[:8]}` takes that if it holds"
+
+
+def _judge_leaders(
+    others: Sequence[CandidateDetails],
+    config: RunConfig,
+    checks: Sequence[HiddenCheck],
+    start: StartJudge,
+    notify: Callable[[str], None],
+) -> tuple[dict[str, KernelVerdict], dict[str, str]]:
+    """Return the verdicts on leaders of single workloads by module name, and why others are left out by id."""
+    judgements, left_out = dict[str, KernelVerdict](), dict[str, str]()
+    for other in others:
+        name = other.stored.candidate.id
+        notify(f"judging {name} anew, which leads on some workload")
+        again = _judge_again(other, config, checks, start)
+        if again.ok:
+            judgements[f"{KERNEL}_{name}"] = again
+        else:
+            left_out[name] = _complaint(again)
+    return judgements, left_out
 
 
 def _judge_again(
