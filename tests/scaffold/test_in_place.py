@@ -35,6 +35,9 @@ def counted(sums, rows, at):
 def appended(cache, rows, at):
     cache.index_copy_(0, at, rows)
 
+def normed(x, mean, var):
+    return torch.nn.functional.batch_norm(x, mean, var, training=True)
+
 class Counter(torch.nn.Module):
     def forward(self, x, y):
         x += y
@@ -65,6 +68,14 @@ def test_where_only_some_elements_change_no_others_are_copied(
     assert not seed.why
     text = seed.file.read_text()
     assert [each for each in subject.in_place if f"{each}_new.begin()" in text] == copied
+
+
+def test_batch_norm_changes_its_running_statistics(file: Path) -> None:
+    inputs = "x: 64x48, mean: 48, var: 48"
+    assert changes_apart(find_subject(file, name="normed", inputs=inputs)).in_place == ("mean", "var")
+    settings = ProjectSettings(devices=("cpu",))
+    (seed,) = init_project(file, name="normed", inputs=inputs, out=file.parent, settings=settings).seeds
+    assert not seed.why
 
 
 def test_places_that_are_stored_at_come_once(file: Path) -> None:

@@ -14,6 +14,7 @@ from torch.nn import functional
 
 _NAMES = ("bincount", "corrcoef", "cov", "quantile", "stft", "repeat_interleave", "tensor")
 _torchs: dict[str, Callable[..., Any]] = {
+    "batch_norm": functional.batch_norm,
     "one_hot": functional.one_hot,
     "pad": functional.pad,
     **{name: getattr(torch, name) for name in _NAMES},
@@ -30,6 +31,25 @@ def _one_hot(input: torch.Tensor, num_classes: int = -1) -> Any:
     if num_classes < 0:
         return _torchs["one_hot"](input, num_classes)
     return (input.unsqueeze(-1) == torch.arange(num_classes, device=input.device)).to(torch.int64)
+
+
+def _batch_norm(
+    input: torch.Tensor,
+    running_mean: torch.Tensor | None,
+    running_var: torch.Tensor | None,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
+    """Note the running statistics by operations that say what they change."""
+    if training and running_mean is not None and running_var is not None:
+        var, mean = torch.var_mean(input, [0, *range(2, input.ndim)])
+        running_mean.mul_(1 - momentum).add_(mean, alpha=momentum)
+        running_var.mul_(1 - momentum).add_(var, alpha=momentum)
+        running_mean = running_var = None
+    return _torchs["batch_norm"](input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
 def _bincount(input: torch.Tensor, weights: torch.Tensor | None = None, minlength: int = 0) -> Any:
@@ -199,7 +219,7 @@ _OF_TORCH: dict[str, Callable[..., Any]] = {
     "stft": _stft,
     "take_along_dim": _take_along_dim,
 }
-_OF_NETWORKS: dict[str, Callable[..., Any]] = {"one_hot": _one_hot, "pad": _pad}
+_OF_NETWORKS: dict[str, Callable[..., Any]] = {"batch_norm": _batch_norm, "one_hot": _one_hot, "pad": _pad}
 _OF_ALGEBRA: dict[str, Callable[..., Any]] = {"inv": _inverse, "solve": _solve}
 FUNCTION_RULES: dict[Any, Callable[..., Any]] = {
     **{getattr(functional, name): rule for name, rule in _OF_NETWORKS.items()},

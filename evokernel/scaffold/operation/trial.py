@@ -98,14 +98,7 @@ def state_apart(subject: UserOperation) -> UserOperation:
     if made and list(map(id, flat)) != [id(each) for _, each in made]:
         subject = replace(subject, returned={place: path for place, (path, _) in enumerate(made)})
     changed = {name for name in subject.parameters.values() if inputs[name]._version}
-    modules = subject.target.named_modules() if subject.construct else ()
-    running = {  # torch updates them without saying so
-        f"{prefix}.{buffer}".lstrip(".")
-        for prefix, module in modules
-        if module.training and getattr(module, "track_running_stats", False)
-        for buffer in ("running_mean", "running_var")
-    }
-    apart = changed | {ours for theirs, ours in subject.parameters.items() if theirs in running} | _unread(subject)
+    apart = changed | _unread(subject)
     return subject.keeping(apart) if apart else subject
 
 
