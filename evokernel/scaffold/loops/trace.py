@@ -209,7 +209,7 @@ def _graph(call: Call, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[st
     _settle_copies(module.graph)
     for node in module.graph.find_nodes(op="call_function", target=_aten._linalg_check_errors.default):
         module.graph.erase_node(node)
-    for node in reversed(module.graph.nodes):  # batch norm notes its running statistics, which no result holds
+    for node in reversed(module.graph.nodes):  # changes of memory that no result holds, as of running statistics
         if node.target is _aten.copy_.default and not node.users:
             module.graph.erase_node(node)
     module.graph.eliminate_dead_code()
