@@ -68,14 +68,14 @@ def program_only(file: Path) -> str:
         return str(json.loads(answer.read_text()).get("reason", "")) if answer.is_file() else "its process failed"
 
 
-def one(file: str, name: str, inputs: str, *, written: bool) -> dict[str, Any]:
+def one(file: str, name: str, inputs: str, *, written: bool, devices: tuple[str, ...]) -> dict[str, Any]:
     """Run `init` on one function; return what a row of the table says. `written`: write Inductor's program only."""
     from evokernel.errors import EvokernelError
     from evokernel.scaffold.inductor.trace_sizes import check_workloads
     from evokernel.scaffold.project import ProjectSettings, init_project
     from evokernel.scaffold.project_seeds import check_seed
 
-    settings = ProjectSettings(kernel=(lambda *_: "") if written else None)
+    settings = ProjectSettings(devices=devices, kernel=(lambda *_: "") if written else None)
 
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as out:
         try:
@@ -91,7 +91,7 @@ def one(file: str, name: str, inputs: str, *, written: bool) -> dict[str, Any]:
             text = seed.file.read_text()
             kind = "inductor" if seed.language == "triton" else "loops"
             row[seed.language] = "-" if seed.why else kind
-            row["why"] += f" {seed.language}: {seed.why}." if seed.why else ""
+            row["why"] += f" {seed.language}: {seed.why or seed.remark}." if seed.why or seed.remark else ""
             if seed.why or seed.remark:
                 row[f"{seed.language} odd"] = seed.remark and "not compared"
                 continue
@@ -106,7 +106,7 @@ def one(file: str, name: str, inputs: str, *, written: bool) -> dict[str, Any]:
         return row
 
 
-def in_a_fork(arguments: Sequence[str], *, written: bool, limit_s: float) -> dict[str, Any]:
+def in_a_fork(arguments: Sequence[str], *, written: bool, devices: tuple[str, ...], limit_s: float) -> dict[str, Any]:
     """Return the row of `one` from a process of its own, with the seconds that it and its children computed."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begin = time.monotonic()
@@ -115,7 +115,7 @@ def in_a_fork(arguments: Sequence[str], *, written: bool, limit_s: float) -> dic
 
     def answered() -> None:
         os.setsid()
-        answer.send(one(*arguments, written=written))
+        answer.send(one(*arguments, written=written, devices=devices))
 
     child = forks.Process(target=answered)
     child.start()
@@ -154,6 +154,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=750, help="problems to try of those")
     parser.add_argument("--record", type=Path, help="file that rows are appended to; its problems are not tried again")
     parser.add_argument("--program-only", action="store_true", help="write Inductor's program, and do not compile it")
+    parser.add_argument("--device", choices=("cpu", "cuda"), help="write seeds for this one only")
     parser.add_argument("--limit-s", type=float, default=300.0, help="longest time of one `init`")
     parser.add_argument("--jobs", type=int, default=1, help="functions tried at a time")
     arguments = parser.parse_args()
@@ -165,7 +166,8 @@ def main() -> None:
     there = arguments.record.read_text().splitlines() if arguments.record and arguments.record.exists() else []
     rows = [json.loads(line) for line in there]
     tried = {row["function"] for row in rows}
-    limits = {"written": arguments.program_only, "limit_s": arguments.limit_s}
+    devices = (arguments.device,) if arguments.device else ("cpu", "cuda")
+    limits = {"written": arguments.program_only, "devices": devices, "limit_s": arguments.limit_s}
     with ProcessPoolExecutor(arguments.jobs, mp_context=multiprocessing.get_context("fork")) as processes:
         asked = {processes.submit(in_a_fork, each, **limits): label for label, each in chosen if label not in tried}
         for answered in as_completed(asked):

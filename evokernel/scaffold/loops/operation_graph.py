@@ -1,9 +1,8 @@
 """Graph of a reference's operations: inputs, numbers, views, pointwise operations, reductions."""
 
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Literal
-
-import numpy as np
 
 Kind = Literal["float", "int64_t", "int8_t", "uint8_t", "bool"]
 INTEGERS: frozenset[Kind] = frozenset({"int64_t", "int8_t", "uint8_t"})
@@ -85,7 +84,7 @@ class OperationGraph:
 
     def pointwise(self, op: str, *args: Node, kind: Kind = "float") -> Node:
         """Return an operation on elements; operands of other shapes are broadcast, as torch does it."""
-        shape = np.broadcast_shapes(*(arg.shape for arg in args))
+        shape = _broadcast_shape(*(arg.shape for arg in args))
         axes = tuple(range(len(shape)))
         spread = (
             arg if arg.shape in ((), shape) else self.broadcast(arg, shape, axes[len(shape) - len(arg.shape) :])
@@ -143,3 +142,9 @@ def in_order(outputs: tuple[Node, ...]) -> list[Node]:
         if not missing:
             order[waiting.pop()] = None
     return list(order)
+
+
+def _broadcast_shape(*shapes: Shape) -> Shape:
+    """Return the shape that others broadcast to; numpy refuses those beyond 2**63 elements, as of convolutions."""
+    columns = zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1)
+    return tuple(next((size for size in column if size != 1), 1) for column in columns)[::-1]

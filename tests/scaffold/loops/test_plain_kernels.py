@@ -94,6 +94,13 @@ def test_a_network_may_be_deeper_than_python_calls() -> None:
     assert all(places[arg] < places[node] for node in order for arg in node.args)
 
 
+def test_a_product_may_have_more_elements_than_64_bits_count() -> None:
+    graph = OperationGraph()
+    rows = graph.node("input", (), attrs=("input 0",), shape=(2**22, 2**22, 1), kind="float")
+    columns = graph.node("input", (), attrs=("input 1",), shape=(2**22,), kind="float")
+    assert graph.pointwise("mul", rows, columns).shape == (2**22,) * 3
+
+
 def test_an_operation_without_a_loop_is_named() -> None:
     sizes = SymbolicSizes(("N",))
     graphs = trace(lambda given: torch.special.i0e(given["x"]), {"x": ((1009,), (1112,))}, sizes)
