@@ -102,6 +102,73 @@ def test_what_a_waking_costs_is_known_for_each_workload(tmp_path, threads):
     assert (process.ran_ns > 0) == (costs[0] != costs[1]) == (threads == 1)  # without an account: the least, everywhere
 
 
+QUEUES = """
+import hashlib
+import threading
+import time
+
+from evokernel.task import Role, Signature, Task, Tensor, Workload, WorkloadSet
+
+
+def reference(a, **_):
+    return a + 1
+
+
+def work():  # about 0.05 s of a core, without Python's lock
+    end = time.thread_time() + 0.05
+    while time.thread_time() < end:
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 1000)
+
+
+def together():
+    begins.wait()
+    work()
+    begins.wait()
+
+
+def helps():
+    while True:
+        together()
+
+
+begins, helper = threading.Barrier(2), threading.Thread(target=helps, daemon=True)
+
+
+def two(inputs, outputs):
+    if not helper.is_alive():
+        helper.start()
+    together()
+
+
+w = (Workload("w", {"N": 64}),)
+task = Task(
+    name="queues",
+    reference=reference,
+    signature=Signature((Tensor("a", ("N",)),), (), (Tensor("c", ("N",), role=Role.OUTPUT),)),
+    workloads={"cpu": WorkloadSet(w, w, {})},
+    flops="N",
+    baselines={"two": two},
+)
+"""
+
+
+def test_two_threads_on_one_core_are_known_to_have_waited_for_it(tmp_path):
+    path = tmp_path / "queues.py"
+    path.write_text(QUEUES)
+    from evokernel.tasks import load_task
+
+    signature = load_task(str(path)).signature
+    with (
+        HostArena.for_signature(signature, {"N": N}, sets=1) as arena,
+        BaselineProcess(str(path), threads=2) as process,
+    ):
+        os.sched_setaffinity(process.pid, {min(os.sched_getaffinity(0))})
+        process.attach("w", arena, {"N": N})
+        process.select("two")
+        process.call("w", first_set=0, calls=1, timeout_s=60)
+        assert 0.2 < process.queued_share < 1
+
+
 def test_a_baseline_that_cannot_start_is_our_own_fault():
     with pytest.raises(HarnessError, match="nowhere"):
         BaselineProcess("nowhere/task.py")
