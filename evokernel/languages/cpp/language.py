@@ -67,6 +67,7 @@ class CppLanguage:
         self._flags = (*_FLAGS, "-fopenmp") if threads > 1 else _FLAGS
         self._lock = threading.Lock()
         self._sanitizers: bool | None = None
+        self._mains: dict[str, bytes] = {}
         self.environment = f"{self._compiler.label} {' '.join(self._flags)} cpu {cpu_digest()}"
 
     def warm(self) -> None:
@@ -125,9 +126,23 @@ class CppLanguage:
         if not self.sanitizers:
             return None
         # Unrolling hides nothing from a sanitizer, and multiplies the instrumented code: builds take tens of seconds.
-        files = {"kernel.cpp": _UNROLL.sub("", source), "main.cpp": checked_main(task.signature)}
+        main = self._checked_main(checked_main(task.signature))
+        if isinstance(main, BuildFailure):
+            return main
+        files: dict[str, str | bytes] = {"kernel.cpp": _UNROLL.sub("", source), "main.o": main}
         with _workdir(files) as folder:
             return self._compile(folder, self._checked_flags(), list(files), "checked")
+
+    def _checked_main(self, text: str) -> bytes | BuildFailure:
+        """Return the object file of a task's `checked_main`, which all candidates share."""
+        with self._lock:
+            if text not in self._mains:
+                with _workdir({"main.cpp": text}) as folder:
+                    made = self._compile(folder, (*self._checked_flags(), "-c"), ["main.cpp"], "main.o")
+                if isinstance(made, BuildFailure):
+                    return made
+                self._mains[text] = made
+            return self._mains[text]
 
     def _checked_flags(self) -> tuple[str, ...]:
         threads = ("-fopenmp",) if self._threads > 1 else ()
@@ -193,12 +208,13 @@ class CppLanguage:
 
 
 @contextmanager
-def _workdir(files: dict[str, str]) -> Iterator[Path]:
-    """Make a fresh folder with the given texts; their times are fixed, since a source can ask for them."""
+def _workdir(files: Mapping[str, str | bytes]) -> Iterator[Path]:
+    """Make a fresh folder with the given files; their times are fixed, since a source can ask for them."""
     with tempfile.TemporaryDirectory(prefix="evokernel-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        for file_name, text in files.items():
-            (folder / file_name).write_text(text, encoding="utf-8", errors="surrogatepass")
+        for file_name, content in files.items():
+            data = content if isinstance(content, bytes) else content.encode(errors="surrogatepass")
+            (folder / file_name).write_bytes(data)
             os.utime(folder / file_name, (0, 0))
         yield folder
 
