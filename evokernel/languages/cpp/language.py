@@ -29,6 +29,8 @@ CODE_LIMIT_BYTES = 512 << 10
 _LISTING_LIMIT_BYTES = 64 << 20
 _FLAGS = ("-std=c++20", "-O3", "-march=native", "-fno-semantic-interposition", "-shared", "-fPIC")
 _REPEATABLE = ("-frandom-seed=evokernel", "-Wl,--build-id=none", "-Wl,-z,defs", "-Wl,-z,now")
+# gold links the sanitizers' runtimes in half the time of bfd; newer systems come without it
+_LINKERS = (("-fuse-ld=gold",), ()) if platform.machine() == "x86_64" else ((),)
 _ENTRY = "run"
 _UNROLL = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+GCC[ \t]+unroll\b[^\n]*", re.MULTILINE)
 # through a file: a listing is often longer than the output that a runner keeps; without a listing the build fails
@@ -67,6 +69,7 @@ class CppLanguage:
         self._flags = (*_FLAGS, "-fopenmp") if threads > 1 else _FLAGS
         self._lock = threading.Lock()
         self._sanitizers: bool | None = None
+        self._linker: tuple[str, ...] = ()
         self._mains: dict[str, bytes] = {}
         self.environment = f"{self._compiler.label} {' '.join(self._flags)} cpu {cpu_digest()}"
 
@@ -111,12 +114,20 @@ class CppLanguage:
         """Say whether the compiler can link the sanitizers; tried once."""
         with self._lock:
             if self._sanitizers is None:
-                with _workdir({"kernel.cpp": "int main() { return 0; }\n"}) as folder:
-                    made = self._compile(folder, self._checked_flags(), ["kernel.cpp"], "probe")
-                if isinstance(made, BuildFailure) and made.timed_out:
-                    return False  # a busy machine: ask again next time
-                self._sanitizers = isinstance(made, bytes)
-            return self._sanitizers
+                self._sanitizers = self._try_sanitizers()
+            return bool(self._sanitizers)
+
+    def _try_sanitizers(self) -> bool | None:
+        """Choose the first linker that links the sanitizers; return None where the machine was too busy to say."""
+        for linker in _LINKERS:
+            self._linker = linker
+            with _workdir({"kernel.cpp": "int main() { return 0; }\n"}) as folder:
+                made = self._compile(folder, self._checked_flags(), ["kernel.cpp"], "probe")
+            if isinstance(made, bytes):
+                return True
+            if made.timed_out:
+                return None
+        return False
 
     def build_checked(self, source: str, task: Task) -> bytes | BuildFailure | None:
         """Compile an executable that runs one job (see `checked_job`) under address and undefined-behaviour sanitizers.
@@ -146,7 +157,7 @@ class CppLanguage:
 
     def _checked_flags(self) -> tuple[str, ...]:
         threads = ("-fopenmp",) if self._threads > 1 else ()
-        return (*SANITIZE, *self._compiler.static_sanitizers(), *threads)
+        return (*SANITIZE, *self._compiler.static_sanitizers(), *self._linker, *threads)
 
     def _compile(
         self, folder: Path, flags: Sequence[str], sources: Sequence[str], output: str, *, listing: bool = False

@@ -99,6 +99,14 @@ def test_the_main_around_all_candidates_of_a_task_is_compiled_once(cpp: CppLangu
     assert sum("main.cpp" in argv for argv in commands) == 1
 
 
+def test_a_fast_linker_is_no_condition(cpp: CppLanguage):
+    def run(argv: Sequence[str], **limits: Any) -> ProcessExit:
+        missing = any("-fuse-ld" in word for word in argv)
+        return run_plain(["false"] if missing else argv, **limits)
+
+    assert isinstance(CppLanguage(run=run).build_checked(SOURCE, TASK), bytes)
+
+
 def test_own_memory_is_watched_too(cpp: CppLanguage, tmp_path: Path):
     text = "volatile char* p = (char*)malloc(8); free((void*)p); p[0] = 1;"
     status, report = outcome(cpp, SOURCE.replace("// here", text), tmp_path)
