@@ -19,7 +19,6 @@ SHORTER = {
     '"x: 512x1024, gain: 1024"': '"x: 64x128, gain: 128"',
     "torch.randn(512, 1024), torch.randn(1024)": "torch.randn(64, 128), torch.randn(128)",
     "-ge 4 ]": "-ge 2 ]",
-    "sleep 2\n": "sleep 0.5\n",
     "evolve rmsnorm.yaml --budget evaluations=12\n": "evolve rmsnorm.yaml --budget evaluations=6\n",
     "quick_ms: 20, precise_ms: 60, final_ms: 400": "quick_ms: 10, precise_ms: 20, final_ms: 40",
     "--out rmsnorm_kernel\n": "--out rmsnorm_kernel --sizes 1 --accept-from 0\n",

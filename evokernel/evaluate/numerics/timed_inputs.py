@@ -120,16 +120,20 @@ class FreshInputs:
         if self._device != "cpu":
             key, spread = int(self._rng.integers(1 << 63)), self._spread(name)
             return [Content(self._tables[name], _Counter(key, number, spread)) for number in range(count)]
-        return [self._drawn(name) for _ in range(count)]
+        # one call of numpy for all: each takes as long as the rest of a small content
+        places = self._rng.integers(_EXTRA + 1, size=(count, 2)).tolist()
+        return [self._drawn(name, first, second) for first, second in places]
 
-    def _drawn(self, name: str) -> Content:
+    def _drawn(self, name: str, first: int, second: int) -> Content:
         if not self._starts[name]:
             self._renew(name)
         size, start = self._sizes[name], self._starts[name].pop()
-        first, second = self._rng.integers(_EXTRA + 1, size=2).tolist()
-        found = [kind.get(name) for kind in (self._factors, self._others)]
-        factors, others = (None if each is None else each[second : second + size] for each in found)
-        draw = _Places(self._places[name][first : first + size], factors, others)
+        factors, others = self._factors.get(name), self._others.get(name)
+        draw = _Places(
+            self._places[name][first : first + size],
+            None if factors is None else factors[second : second + size],
+            None if others is None else others[second : second + size],
+        )
         return Content(self._tables[name][start : start + _TABLE], draw)
 
     def _spread(self, name: str) -> float:

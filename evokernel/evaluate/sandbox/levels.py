@@ -8,10 +8,8 @@ resource limits, a clean environment and whatever of seccomp and user ids works.
 level.
 """
 
-import base64
 import functools
 import importlib.util
-import json
 import os
 import secrets
 import shutil
@@ -30,7 +28,6 @@ from evokernel.evaluate.sandbox import seccomp
 INSIDE = Path(__file__).parents[1] / "inside"
 INSIDE_MOUNT = Path("/evokernel")
 SCRATCH_MOUNT = INSIDE_MOUNT / "scratch"  # an empty folder, over which a program inside may mount one of its own
-BOOT = "import sys, importlib; sys.path.append(sys.argv[1]); importlib.import_module(sys.argv[2]).main(sys.argv[3:])"
 SYSTEM_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 # Neither holds anything private; without them some systems' compilers and libraries are not found.
 SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/alternatives", "/nix/store")
@@ -154,7 +151,7 @@ class Sandbox:
         return {
             "limits": dict(limits),
             "landlock": landlock if self.level is SandboxLevel.LANDLOCK else None,
-            "seccomp": base64.b64encode(code).decode() if self.seccomp else None,
+            "seccomp": code if self.seccomp else None,
         }
 
     def reading(self, folders: Iterable[Path]) -> "Sandbox":
@@ -167,10 +164,14 @@ class Sandbox:
         closed = self.as_root and any(_is_closed(folder, alone=self.level is SandboxLevel.FULL) for folder in folders)
         return ours if closed and _works(ours) else self
 
-    def program(self, module: str, argument: str) -> list[str]:
-        """Return the command that runs `inside/<module>.py` in a process that is already in this sandbox."""
+    def program(self, module: str, spec: str | Mapping[str, Any]) -> list[str]:
+        """Return the command that runs `inside/<module>.py` in a process that is already in this sandbox.
+
+        `spec`, plain data, is a literal in the text of the command: to read JSON takes longer than to start Python.
+        """
         folder = str(INSIDE_MOUNT if self.level is SandboxLevel.FULL else INSIDE.parent)
-        return [str(_interpreter()), "-I", "-S", "-B", "-c", BOOT, folder, f"inside.{module}", argument]
+        text = f"import sys; sys.path.append({folder!r}); from inside.{module} import main; main({spec!r})"
+        return [str(_interpreter()), "-I", "-S", "-B", "-c", text]
 
     def command(
         self,
@@ -189,7 +190,7 @@ class Sandbox:
         bubblewrap, `die_with_thread` kills it when the thread that starts it ends, and `shared_memory` gives it a
         private /dev/shm; without bubblewrap it has the system's.
         """
-        program = self.program(module, json.dumps(spec))
+        program = self.program(module, spec)
         if self.level is not SandboxLevel.FULL:
             return program
         mounts = _mounts(tuple(read), tuple(write), tuple(devices), shared_memory=shared_memory)

@@ -1,7 +1,6 @@
 """Runs one program, a compiler or a test executable, in the sandbox, and leaves none of its processes behind."""
 
 import contextlib
-import json
 import os
 import selectors
 import shutil
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evokernel.errors import HarnessError
+from evokernel.evaluate.inside.process.run_program import STARTED
 from evokernel.evaluate.sandbox import seccomp
 from evokernel.evaluate.sandbox.levels import CLEAN_PATH, Sandbox, SandboxLevel
 from evokernel.evaluate.sandbox.seccomp import Children
@@ -21,7 +21,6 @@ from evokernel.languages.capped_pipes import OUTPUT_LIMIT_BYTES, CappedPipes
 from evokernel.records.process_exit import ProcessExit
 
 GRACE_S = 3.0
-STARTED = b"started"
 ENVIRONMENT = {"PATH": CLEAN_PATH, "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8"}
 
 
@@ -220,10 +219,10 @@ def _completed(report: bytes | None, stdout: str, stderr: str, *, timed_out: boo
         raise HarnessError(f"the sandbox did not start: {stderr.strip()[-500:]}")
     if report == STARTED:  # killed at the limit, or it killed its supervisor and so itself
         return ProcessExit(None, signal.SIGKILL, stdout, stderr, timed_out, duration_s)
-    facts = json.loads(report)
-    code = os.waitstatus_to_exitcode(facts["status"])
+    status, too_large = map(int, report.split())
+    code = os.waitstatus_to_exitcode(status)
     exit_code, number = (code, None) if code >= 0 else (None, -code)
-    return ProcessExit(exit_code, number, stdout, stderr, False, duration_s, facts["too_large"])
+    return ProcessExit(exit_code, number, stdout, stderr, False, duration_s, bool(too_large))
 
 
 def _give(path: Path, uid: int) -> None:

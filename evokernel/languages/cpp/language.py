@@ -29,6 +29,8 @@ CODE_LIMIT_BYTES = 512 << 10
 _LISTING_LIMIT_BYTES = 64 << 20
 _FLAGS = ("-std=c++20", "-O3", "-march=native", "-fno-semantic-interposition", "-shared", "-fPIC")
 _REPEATABLE = ("-frandom-seed=evokernel", "-Wl,--build-id=none", "-Wl,-z,defs", "-Wl,-z,now")
+# gold links the sanitizers' runtimes in half the time of bfd; newer systems come without it
+_LINKERS = (("-fuse-ld=gold",), ()) if platform.machine() == "x86_64" else ((),)
 _ENTRY = "run"
 _UNROLL = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+GCC[ \t]+unroll\b[^\n]*", re.MULTILINE)
 # through a file: a listing is often longer than the output that a runner keeps; without a listing the build fails
@@ -67,6 +69,8 @@ class CppLanguage:
         self._flags = (*_FLAGS, "-fopenmp") if threads > 1 else _FLAGS
         self._lock = threading.Lock()
         self._sanitizers: bool | None = None
+        self._linker: tuple[str, ...] = ()
+        self._mains: dict[str, bytes] = {}
         self.environment = f"{self._compiler.label} {' '.join(self._flags)} cpu {cpu_digest()}"
 
     def warm(self) -> None:
@@ -110,12 +114,20 @@ class CppLanguage:
         """Say whether the compiler can link the sanitizers; tried once."""
         with self._lock:
             if self._sanitizers is None:
-                with _workdir({"kernel.cpp": "int main() { return 0; }\n"}) as folder:
-                    made = self._compile(folder, self._checked_flags(), ["kernel.cpp"], "probe")
-                if isinstance(made, BuildFailure) and made.timed_out:
-                    return False  # a busy machine: ask again next time
-                self._sanitizers = isinstance(made, bytes)
-            return self._sanitizers
+                self._sanitizers = self._try_sanitizers()
+            return bool(self._sanitizers)
+
+    def _try_sanitizers(self) -> bool | None:
+        """Choose the first linker that links the sanitizers; return None where the machine was too busy to say."""
+        for linker in _LINKERS:
+            self._linker = linker
+            with _workdir({"kernel.cpp": "int main() { return 0; }\n"}) as folder:
+                made = self._compile(folder, self._checked_flags(), ["kernel.cpp"], "probe")
+            if isinstance(made, bytes):
+                return True
+            if made.timed_out:
+                return None
+        return False
 
     def build_checked(self, source: str, task: Task) -> bytes | BuildFailure | None:
         """Compile an executable that runs one job (see `checked_job`) under address and undefined-behaviour sanitizers.
@@ -125,13 +137,27 @@ class CppLanguage:
         if not self.sanitizers:
             return None
         # Unrolling hides nothing from a sanitizer, and multiplies the instrumented code: builds take tens of seconds.
-        files = {"kernel.cpp": _UNROLL.sub("", source), "main.cpp": checked_main(task.signature)}
+        main = self._checked_main(checked_main(task.signature))
+        if isinstance(main, BuildFailure):
+            return main
+        files: dict[str, str | bytes] = {"kernel.cpp": _UNROLL.sub("", source), "main.o": main}
         with _workdir(files) as folder:
             return self._compile(folder, self._checked_flags(), list(files), "checked")
 
+    def _checked_main(self, text: str) -> bytes | BuildFailure:
+        """Return the object file of a task's `checked_main`, which all candidates share."""
+        with self._lock:
+            if text not in self._mains:
+                with _workdir({"main.cpp": text}) as folder:
+                    made = self._compile(folder, (*self._checked_flags(), "-c"), ["main.cpp"], "main.o")
+                if isinstance(made, BuildFailure):
+                    return made
+                self._mains[text] = made
+            return self._mains[text]
+
     def _checked_flags(self) -> tuple[str, ...]:
         threads = ("-fopenmp",) if self._threads > 1 else ()
-        return (*SANITIZE, *self._compiler.static_sanitizers(), *threads)
+        return (*SANITIZE, *self._compiler.static_sanitizers(), *self._linker, *threads)
 
     def _compile(
         self, folder: Path, flags: Sequence[str], sources: Sequence[str], output: str, *, listing: bool = False
@@ -193,12 +219,13 @@ class CppLanguage:
 
 
 @contextmanager
-def _workdir(files: dict[str, str]) -> Iterator[Path]:
-    """Make a fresh folder with the given texts; their times are fixed, since a source can ask for them."""
+def _workdir(files: Mapping[str, str | bytes]) -> Iterator[Path]:
+    """Make a fresh folder with the given files; their times are fixed, since a source can ask for them."""
     with tempfile.TemporaryDirectory(prefix="evokernel-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        for file_name, text in files.items():
-            (folder / file_name).write_text(text, encoding="utf-8", errors="surrogatepass")
+        for file_name, content in files.items():
+            data = content if isinstance(content, bytes) else content.encode(errors="surrogatepass")
+            (folder / file_name).write_bytes(data)
             os.utime(folder / file_name, (0, 0))
         yield folder
 

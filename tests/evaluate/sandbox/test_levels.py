@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from evokernel.errors import HarnessError
-from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
+from evokernel.evaluate.sandbox.levels import INSIDE, SandboxLevel, detect_sandbox
 from evokernel.evaluate.sandbox.run_once import ProcessLimits, VisiblePaths, run_confined
 from evokernel.evaluate.sandbox.seccomp import Children
 
@@ -279,3 +279,11 @@ def test_a_killed_judge_takes_the_program_along(sandbox):
 
 def gone_now(mark):
     return not any(mark in _text(path) for path in Path("/proc").glob("[0-9]*/cmdline"))
+
+
+def test_a_compiler_call_imports_nothing_slow_before_the_compiler() -> None:
+    imports = "import sys; sys.path.append(sys.argv[1]); import inside.process.run_program; print(*sys.modules)"
+    command = [sys.executable, "-I", "-S", "-B", "-c", imports, str(INSIDE.parent)]
+    loaded = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+    assert "inside.process.run_program" in loaded
+    assert not loaded & {"enum", "typing", "re", "collections"}

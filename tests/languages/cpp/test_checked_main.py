@@ -2,7 +2,9 @@
 
 import struct
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from evokernel.languages.cpp.checked_job import EXIT_BAD_JOB, EXIT_FOUND, pack_j
 from evokernel.languages.cpp.language import CppLanguage
 from evokernel.languages.toolchain import run_plain
 from evokernel.records.build import BuildFailure
+from evokernel.records.process_exit import ProcessExit
 from evokernel.task import Role, Scalar, Signature, Task, Tensor
 
 SIGNATURE = Signature(
@@ -81,6 +84,27 @@ def test_mistakes_are_named(cpp: CppLanguage, tmp_path: Path, statement: str, ex
     assert status == EXIT_FOUND
     assert expected in report
     assert "kernel.cpp:7" in report
+
+
+def test_the_main_around_all_candidates_of_a_task_is_compiled_once(cpp: CppLanguage):
+    commands = []
+
+    def run(argv: Sequence[str], **limits: Any) -> ProcessExit:
+        commands.append(argv)
+        return run_plain(argv, **limits)
+
+    language = CppLanguage(run=run)
+    for statement in ("", "y[0] = 1;"):
+        assert isinstance(language.build_checked(SOURCE.replace("// here", statement), TASK), bytes)
+    assert sum("main.cpp" in argv for argv in commands) == 1
+
+
+def test_a_fast_linker_is_no_condition(cpp: CppLanguage):
+    def run(argv: Sequence[str], **limits: Any) -> ProcessExit:
+        missing = any("-fuse-ld" in word for word in argv)
+        return run_plain(["false"] if missing else argv, **limits)
+
+    assert isinstance(CppLanguage(run=run).build_checked(SOURCE, TASK), bytes)
 
 
 def test_own_memory_is_watched_too(cpp: CppLanguage, tmp_path: Path):

@@ -1,8 +1,8 @@
 """Finds and kills processes that a candidate left behind, where no PID namespace does so."""
 
 import os
-import signal
-from contextlib import suppress
+
+from .seal import SIGKILL
 
 
 def end_orphans(known: set[int]) -> int:
@@ -13,10 +13,14 @@ def end_orphans(known: set[int]) -> int:
     ended = 0
     while orphans := children() - known:
         for pid in orphans:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-            with suppress(ChildProcessError):
+            try:  # noqa: SIM105  contextlib takes longer to import than this takes
+                os.kill(pid, SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+            try:  # noqa: SIM105
                 os.waitpid(pid, 0)
+            except ChildProcessError:
+                pass
         ended += len(orphans)
     return ended
 

@@ -1,12 +1,10 @@
 """Runs one program with all rights given up, and ends every process that it leaves behind."""
 
-import json
+from __future__ import annotations
+
 import os
 import select
-import signal
-import socket
 import sys
-from typing import Any, NoReturn
 
 from .reaper import end_orphans
 from .seal import (
@@ -14,25 +12,33 @@ from .seal import (
     LIBC,
     PR_SET_CHILD_SUBREAPER,
     PR_SET_DUMPABLE,
+    SIGKILL,
     check,
     prctl,
     seal,
     show_only_own_processes,
 )
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+STARTED = b"started"
 CANNOT_RUN = 127
 LOOK_EVERY_MS = 10
 
 
-def main(arguments: list[str]) -> None:
-    """Run the program that the JSON text in `arguments[0]` describes; send its wait status on the control socket."""
-    spec = json.loads(arguments[0])
-    control = socket.socket(fileno=spec["control"])
+def main(spec: dict[str, Any]) -> None:
+    """Run the program that `spec` describes; say `STARTED` on the control socket, then its wait status as two numbers.
+
+    The second is 1 where it used too much memory.
+    """
+    control = spec["control"]
     if spec["own_pid_namespace"]:
         _become_first_process(control)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     prctl(PR_SET_DUMPABLE, 0)  # the program may have our user id; it must not get at our memory
-    control.send(b"started")
+    os.write(control, STARTED)
     pid = os.fork()
     if pid == 0:
         _become(spec, control)
@@ -45,12 +51,11 @@ def main(arguments: list[str]) -> None:
     poller.register(child, select.POLLIN)
     finished, too_large = _wait(poller, child, pid, spec["resident_bytes"])
     if not finished:  # the judge closed the channel: at the time limit, or by its own end
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, SIGKILL)
     _, status = os.waitpid(pid, 0)
     end_orphans(set())
     if finished:
-        report = {"status": status, "too_large": too_large}
-        control.send(json.dumps(report).encode())
+        os.write(control, b"%d %d" % (status, too_large))
     os._exit(0)
 
 
@@ -62,7 +67,7 @@ def _wait(poller: select.poll, child: int, pid: int, resident_bytes: int | None)
     patience, too_large = None if resident_bytes is None else LOOK_EVERY_MS, False
     while not (ready := poller.poll(patience)):
         if resident_bytes is not None and _resident(pid) > resident_bytes:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, SIGKILL)
             patience, too_large = None, True
     return all(fd == child for fd, _ in ready), too_large
 
@@ -75,12 +80,12 @@ def _resident(pid: int) -> int:
         return 0  # it has just ended
 
 
-def _become_first_process(control: socket.socket) -> None:
+def _become_first_process(control: int) -> None:
     """Become the first process of a new PID namespace: safe from the program's signals, and its end ends the others."""
     check(LIBC.unshare(CLONE_NEWPID), "unshare")
     pid = os.fork()
     if pid:
-        control.close()
+        os.close(control)
         for stream in (1, 2):
             os.close(stream)
         os.waitpid(pid, 0)
@@ -88,9 +93,9 @@ def _become_first_process(control: socket.socket) -> None:
     show_only_own_processes()
 
 
-def _become(spec: dict[str, Any], control: socket.socket) -> NoReturn:
+def _become(spec: dict[str, Any], control: int) -> NoReturn:
     try:
-        control.close()
+        os.close(control)
         os.setsid()
         os.chdir(spec["folder"])
         seal(spec, spec["uid"])

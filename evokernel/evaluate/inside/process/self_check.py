@@ -1,15 +1,14 @@
 """Tries the sandbox's mechanisms in a throw-away process; exits with 0 only if all of them work here."""
 
 import ctypes
-import json
 import os
+from typing import Any
 
 from .seal import CLONE_NEWPID, LIBC, check, seal, show_only_own_processes
 
 
-def main(arguments: list[str]) -> None:
+def main(spec: dict[str, Any]) -> None:
     """Take a PID namespace if asked, seal a child and check the result."""
-    spec = json.loads(arguments[0])
     if spec["own_pid_namespace"]:
         check(LIBC.unshare(CLONE_NEWPID), "unshare")
     pid = os.fork()
@@ -18,8 +17,8 @@ def main(arguments: list[str]) -> None:
     os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 0xFF)
 
 
-def _sealed(spec: dict[str, object]) -> int:
-    uid = spec["uid"] if isinstance(spec["uid"], int) else None
+def _sealed(spec: dict[str, Any]) -> int:
+    uid = spec["uid"]
     if spec["own_pid_namespace"]:
         show_only_own_processes()
     seal(spec, uid)

@@ -139,11 +139,10 @@ def load(spec: dict[str, Any]) -> tuple[ForkProgram, Any]:
     return program, getattr(program, spec["prepare"])(spec) if spec["prepare"] else None
 
 
-def main(arguments: list[str]) -> None:
-    """Serve as the JSON text in `arguments[0]` says."""
+def main(spec: dict[str, Any]) -> None:
+    """Serve as `spec` says."""
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    spec = json.loads(arguments[0])
     control = socket.socket(fileno=spec["control"])
     try:
         zygote = Zygote(spec, control)

@@ -18,11 +18,11 @@ _POISON = 0xFF  # not a number in every floating-point type
 _CHUNK_BYTES = 64 << 20
 
 
-def main(arguments: list[str]) -> None:
-    """Launch the call in the folder `arguments[0]`; end the process, with `FAULT_EXIT` where that failed."""
+def main(folder: str) -> None:
+    """Launch the call in a folder; end the process, with `FAULT_EXIT` where that failed."""
     code = FAULT_EXIT
     try:
-        replay(Path(arguments[0]))
+        replay(Path(folder))
         code = 0
     except Exception as error:  # noqa: BLE001  the edge of the process: one line for the judge instead of a traceback
         sys.stderr.write(f"evokernel: {type(error).__name__}: {error}\n")

@@ -7,10 +7,10 @@ import threading
 BLOCK_BYTES = 65536
 
 
-def main(arguments: list[str]) -> None:
-    """Copy both ways between stdin and stdout and the socket at `arguments[0]`, until the other end hangs up."""
+def main(path: str) -> None:
+    """Copy both ways between stdin and stdout and the socket at `path`, until the other end hangs up."""
     connection = socket.socket(socket.AF_UNIX)
-    connection.connect(arguments[0])
+    connection.connect(path)
     threading.Thread(target=_send, args=(connection,), daemon=True).start()
     while block := connection.recv(BLOCK_BYTES):
         view = memoryview(block)

@@ -18,15 +18,15 @@ BEGUN = "begun\n"
 PAUSE_S = 0.02
 
 
-def main(arguments: list[str]) -> None:
-    """Run the command that the JSON file at `arguments[0]` describes, and end with its exit code.
+def main(path: str) -> None:
+    """Run the command that a JSON file describes, and end with its exit code.
 
     The file holds keys, which a command line would show to everybody; it is removed. `BEGUN` goes to stdout, which the
     command itself never sees, and where the command cannot be started the reason follows.
     """
-    with open(arguments[0], encoding="utf-8") as file:
+    with open(path, encoding="utf-8") as file:
         spec = json.load(file)
-    os.unlink(arguments[0])
+    os.unlink(path)
     environment = {**os.environ, **spec["environment"]}
     if spec["proxy"]:
         address = f"http://127.0.0.1:{_lead_to(spec['proxy'])}"
