@@ -183,7 +183,6 @@ def test_plain_lines() -> None:
     assert output(target) == before  # minutes of measuring: once is enough
 
 
-
 def test_a_followed_run_has_its_own_time_and_rate() -> None:
     target, now = console(width=200), [1000.0]
     taken = snapshot(remaining=0.9)
