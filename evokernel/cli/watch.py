@@ -41,9 +41,9 @@ OVER = (RunState.STOPPED.value, RunState.KILLED.value)
 def command(ctx: click.Context, store: Path | None, until_stopped: bool, as_json: bool) -> None:
     """Follow a search that goes on elsewhere: in another terminal or process, or seen through a read-only mount.
 
-    STORE is only read, and need not be there yet; a file that is there and is no sound store is refused. A search that was killed or has stopped is waited for: it may go
-    on. On a terminal the view is that of `evolve`; anywhere else each new best kernel is a line, and progress one in
-    ten seconds. Ctrl-C ends the view, never the search.
+    STORE is only read, and need not be there yet; a file that is there and is no sound store is refused. A search
+    that was killed or has stopped is waited for: it may go on. On a terminal the view is that of `evolve`; anywhere
+    else each new best kernel is a line, and progress one in ten seconds. Ctrl-C ends the view, never the search.
     """
     path = store_path(store)
     note_opened(path)

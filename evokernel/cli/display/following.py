@@ -116,7 +116,7 @@ class StoreFollower:
             self._opened = None
 
     def first_look(self) -> StoreLook:
-        """Look at what is at the path when nothing has been read yet. Raises `StoreError` where it cannot be followed."""
+        """Look when nothing has been read yet. Raises `StoreError` for what cannot be followed."""
         self.close()
         refuse_unfit(self.path)
         files = _files(self.path)
