@@ -112,6 +112,14 @@ class LazyCommands(click.Group):
             atexit.register(_leave_torch_alone)
         return super().main(args, *others, **named)
 
+    def make_context(self, *others: Any, **named: Any) -> click.Context:
+        """Read the command line; click would answer an interrupt with 1, which is a verdict of some commands."""
+        try:
+            return super().make_context(*others, **named)
+        except KeyboardInterrupt:
+            click.echo("\ninterrupted", err=True)
+            raise click.exceptions.Exit(INTERRUPTED_EXIT) from None
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return all names in the order of `--help`."""
         return [name for entries in SECTIONS.values() for name in entries]
@@ -159,7 +167,7 @@ class LazyCommands(click.Group):
         except SystemExit as error:  # ours end by click: it would pass for a verdict of the command
             last = extract_tb(error.__traceback__)[-1]
             raise Refused(f"{last.filename}:{last.lineno} ends the process; what a command runs must return") from error
-        except (KeyboardInterrupt, Exception) as error:  # click would exit with 1, which is a verdict of some commands
+        except (KeyboardInterrupt, Exception) as error:
             if not _is_interrupt(error):
                 raise
             click.echo("\ninterrupted", err=True)

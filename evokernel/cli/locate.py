@@ -75,7 +75,12 @@ def store_of(config: Path, settings: "RunConfig") -> Path:
 def open_store(given: Path | None) -> Store:
     """Open a store for reading. Raises `StoreError`."""
     path = store_path(given)
+    note_opened(path)
+    return Store.open(path, write=False)
+
+
+def note_opened(path: Path) -> None:
+    """Note a store that the command reads: where it fails at that, the damage is told and not the error."""
     context = click.get_current_context(silent=True)
     if context is not None:
         context.find_root().meta.setdefault(OPENED, []).append(path)
-    return Store.open(path, write=False)

@@ -30,10 +30,11 @@ def command(context: click.Context, name: str | None) -> None:
         put(stdout(), made, Text("more of one:  evokernel tasks NAME    your own:  evokernel init FILE.py", style=DIM))
         return
     task = load_task(name)
-    admitted, text = _admission(task, name)
     put(stdout(), _heading(task), _facts(task), *_workloads(task))
     for guide in _guides(task):
         stdout().print(guide, soft_wrap=True)  # its lines are made to be copied, or given to a model
+    click.echo("judging honest and empty answers: seconds, or minutes for a large task", err=True)
+    admitted, text = _admission(task, name)
     put(stdout(), text)
     context.exit(0 if admitted else 1)
 

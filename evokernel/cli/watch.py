@@ -13,15 +13,15 @@ from typing import Self
 import click
 from rich.console import Console
 
-from archive.file.database import refuse_unfit
 from archive.follower import FollowedResult
 from evokernel.cli.display.following import StoreFollower, StoreLook
 from evokernel.cli.display.live import JudgedLine, SearchView, make_view
 from evokernel.cli.display.text import one_line, stdout, times
 from evokernel.cli.display.watch_json import ChangeLines
-from evokernel.cli.locate import store_path
+from evokernel.cli.locate import note_opened, store_path
 from evokernel.cli.options import store_argument
 from evokernel.cli.session import SIGNAL_EXIT, SIGNALS, discard_stdout
+from evokernel.errors import StoreError
 from evokernel.report.status import RunState
 
 LOOK_S = 0.5
@@ -41,23 +41,23 @@ OVER = (RunState.STOPPED.value, RunState.KILLED.value)
 def command(ctx: click.Context, store: Path | None, until_stopped: bool, as_json: bool) -> None:
     """Follow a search that goes on elsewhere: in another terminal or process, or seen through a read-only mount.
 
-    STORE is only read, and need not be there yet. A search that was killed or has stopped is waited for: it may go
-    on. On a terminal the view is that of `evolve`; anywhere else each new best kernel is a line, and progress one in
-    ten seconds. Ctrl-C ends the view, never the search.
+    STORE is only read, and need not be there yet; a file that is there and is no sound store is refused. A search
+    that was killed or has stopped is waited for: it may go on. On a terminal the view is that of `evolve`; anywhere
+    else each new best kernel is a line, and progress one in ten seconds. Ctrl-C ends the view, never the search.
     """
     path = store_path(store)
-    refuse_unfit(path)
+    note_opened(path)
     shown = ChangeLines(stdout().file, path) if as_json else WatchFrame(stdout(), path)
     following = StoreFollower(path)
     try:
         with _ended_by_signals(), shown:
-            gone = False
+            look, gone = _first_look(following), False
             while not gone:
-                look = following.look()
                 shown.show(look)
                 if until_stopped and look.state in OVER:
                     break
                 gone = shown.gone or _left_within(LOOK_S)
+                look = look if gone else following.look()
     except _Ended as ended:
         if ended.code:
             ctx.exit(ended.code)
@@ -68,6 +68,15 @@ def command(ctx: click.Context, store: Path | None, until_stopped: bool, as_json
         ctx.exit(SIGNAL_EXIT + signal.SIGPIPE)
     if not as_json and shown.last is not None:
         click.echo(_last_words(path, shown.last))
+
+
+def _first_look(following: StoreFollower) -> StoreLook:
+    """Look, or raise `StoreError`; it is tried twice, since a search may be making the file."""
+    try:
+        return following.first_look()
+    except StoreError:
+        time.sleep(LOOK_S)
+        return following.first_look()
 
 
 class WatchFrame:

@@ -59,7 +59,7 @@ def write_dataset(  # noqa: PLR0913 - each is a choice of its caller, or what on
 
     Args:
         folder: gets a folder for each table that has rows, a dataset card for each and one for all, and the files of
-            `KINDS` where a model was asked.
+            `KINDS` that have rows.
         stores: open for reading.
         choice: filter of the rows of `KINDS`.
         tables: filter and form of the tables; None for no tables.
@@ -92,11 +92,7 @@ def write_dataset(  # noqa: PLR0913 - each is a choice of its caller, or what on
         runs[-1]["rows"] += sum(map(len, of_run.values()))
         for name, each in of_run.items():
             tabled.setdefault(name, {}).setdefault(split, []).extend(each)
-    contents = {
-        f"{kind}.jsonl": _jsonl(each)
-        for kind, each in replies.items()
-        if each or (kind in KINDS and any(replies.values()))
-    }
+    contents = {f"{kind}.jsonl": _jsonl(each) for kind, each in replies.items() if each}
     filled = {name: {at: rows for at, rows in splits.items() if rows} for name, splits in tabled.items()}
     filled = {name: splits for name, splits in filled.items() if splits}
     form, suffix = tables.form if tables else "", "parquet" if parquet else "jsonl"

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -167,11 +168,17 @@ def test_what_cannot_be_meant_is_refused_at_once(project: Path, call: Call, comm
 
 @pytest.mark.parametrize(
     ("module", "stopped"),
-    [("click", "raise_signal(SIGINT)"), ("sqlite3", "raise_signal(SIGINT)"), ("sqlite3", FAILS_OTHERWISE)],
+    [
+        ("click", "raise_signal(SIGINT)"),
+        ("click._textwrap", "raise_signal(SIGINT)"),  # where the command line is read, by --help
+        ("sqlite3", "raise_signal(SIGINT)"),
+        ("sqlite3", FAILS_OTHERWISE),
+    ],
 )
 def test_an_interrupt_while_parts_are_imported_is_quiet(project: Path, module: str, stopped: str) -> None:
     program = f"""
 import sys
+import tomllib
 from signal import SIGINT, raise_signal
 
 
@@ -187,9 +194,23 @@ from evokernel.cli import main
 main()
 """
     done = subprocess.run(
-        [sys.executable, "-c", program, "status"], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True
+        [sys.executable, "-c", program, *(["--help"] if "textwrap" in module else ["status"])],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
     )
     assert (done.returncode, done.stderr) == (130, b"\ninterrupted\n")
+
+
+def test_an_interrupt_of_the_script_before_anything_of_ours_is_imported_is_quiet(tmp_path: Path) -> None:
+    (tmp_path / "evokernel.py").write_text("from signal import SIGINT, raise_signal\n\nraise_signal(SIGINT)\n")
+    script = ROOT / "evokernel" / "__main__.py"
+    done = subprocess.run(
+        [sys.executable, script, "status"], env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True
+    )
+    assert (done.returncode, done.stderr) == (130, b"")
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert settings["shared-scripts"] == {"evokernel/__main__.py": "evokernel"}
+    assert os.access(script, os.X_OK)  # pip leaves the right to run it as it was
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,10 @@ def test_plain_lines() -> None:
     assert last.endswith(", finishing, and measuring the best anew")
     assert "left" not in last
     assert "/min" not in last
+    before = output(target)
+    now[0] = 110.0
+    view.tick(snapshot(remaining=0.7, finishing=True))
+    assert output(target) == before  # minutes of measuring: once is enough
 
 
 def test_a_followed_run_has_its_own_time_and_rate() -> None:

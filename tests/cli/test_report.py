@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from archive.store import Store
 from tests.cli.conftest import Call
 
 
@@ -16,6 +17,15 @@ def test_report_lies_beside_its_store(ids: dict[str, str], call: Call, project: 
     assert "runs/gemm.html" in result.output
     assert ids["best"] in (project / "runs" / "gemm.html").read_text()
     assert sorted(each.name for each in (project / "runs").iterdir() if each.suffix == ".html") == ["gemm.html"]
+
+
+def test_report_of_a_long_run_says_at_once_what_it_is_at(ids: dict[str, str], call: Call, project: Path) -> None:
+    assert call("report").stderr == ""
+    with Store.open(project / "runs" / "gemm.db", write=True) as store:
+        for number in range(3000):
+            store.inbox_put(project / "runs" / "gemm.db", "hint", {"text": f"{number}"})
+        store.take_inbox()
+    assert call("report").stderr.startswith("reading and packing 30")
 
 
 def test_report_holds_prompts_only_where_it_is_told_to(ids: dict[str, str], call: Call, project: Path) -> None:

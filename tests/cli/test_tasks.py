@@ -19,7 +19,9 @@ def test_one_task(project: Path, call: Call) -> None:
     result = call("tasks", task)
     assert result.exit_code == 0, result.output
     for part in ('extern "C" void run(const float* a', "48x64x32", "holdout", "M 1 to 9", "fit to judge kernels"):
-        assert part in result.output
+        assert part in result.stdout
+    assert result.output.index("holdout") < result.output.index("judging honest and empty answers")  # while one waits
+    assert "judging honest" in result.stderr
 
 
 def test_task_that_cannot_judge(project: Path, call: Call) -> None:

@@ -23,7 +23,7 @@ def test_write_and_check(project: Path, asked: dict[str, str], call: Call) -> No
     assert written.exit_code == 0, written.output
     assert "supervised.jsonl  2 rows" in written.output
     assert {path.name for path in (project / "data").iterdir() if path.is_file()} == {
-        "supervised.jsonl", "preference.jsonl", "trajectory.jsonl", "schema.json", "dataset.json", "README.md",
+        "supervised.jsonl", "preference.jsonl", "schema.json", "dataset.json", "README.md",
     }  # fmt: skip
     assert "kernels/" in written.output
     table = call("export", "--check", "data/kernels/train.jsonl", "runs/asked.db")

@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from archive.store import Store, set_aside
 from evokernel.cli.display.following import StoreFollower, StoreLook
 from tests.cli.conftest import Call
-from tests.cli.watching import Watching
+from tests.cli.watching import DEADLINE_S, ROOT, Watching
 from tests.crash_safety.processes import old_store
 from tests.support.stores import StoreBuilder, fill_store
 
@@ -194,6 +195,21 @@ def test_plain_lines(ids: dict[str, str], call: Call) -> None:
     assert lines[1].endswith("the search has stopped: budget of 4 evaluations used")
     assert lines[2] == "runs/gemm.db: stopped, 4 judged, best 60.00x seed, 6.00x torch (worker mode)"
     assert len(lines) == 3
+
+
+@pytest.mark.parametrize("torn", [True, False])
+def test_what_is_no_sound_store_is_refused_and_not_waited_for(tmp_path: Path, torn: bool) -> None:
+    path = tmp_path / "a.db"
+    fill_store(path)
+    if torn:
+        path.write_bytes(path.read_bytes()[:-4096])
+    else:  # sound as a file, though no text
+        with Store.open(path, write=True) as store:
+            store.database.execute("UPDATE proposals SET operator = CAST(x'ff' AS TEXT)")
+    command = [sys.executable, "-m", "evokernel", "watch", str(path)]
+    done = subprocess.run(command, capture_output=True, cwd=ROOT, timeout=DEADLINE_S)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert str(path) in done.stderr.decode()
 
 
 def test_nothing_is_written_to_the_store(ids: dict[str, str], project: Path, call: Call) -> None:

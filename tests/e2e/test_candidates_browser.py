@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from archive.session_notes import write_host_activity
 from archive.store import Store
 from evokernel.records.candidate import Usage
+from evokernel.records.hidden_check import HiddenCheck
+from evokernel.records.host_activity import HostActivity, HostState
 from evokernel.report import html
 from evokernel.report.html import report_page, write_page
 from tests.report.test_page import EVIL, evil_store
@@ -53,6 +56,9 @@ def fill(path: Path) -> dict[str, str]:
         on_a_gpu = builder.evaluation(builder.store.candidate(parent).candidate, speedup=1.0)
         compiled = {"registers": 96.0, "spills": 8.0, "occupancy": 0.375}
         builder.store.add_evaluation(dataclasses.replace(on_a_gpu, descriptor=compiled))
+        check = HiddenCheck({"M": 7}, reason="a planted check")
+        builder.store.add_check(check, [], operator="testing", model="", step=None)
+        write_host_activity(builder.store, [HostActivity("planted-host", "GPU", HostState.READY, 0, 3, 0, 0, "", None)])
         builder.final(best, speedup=4.9, panel={"torch": 5.0, "planted-baseline": 4.5})
         builder.store.session_end("enough")
     return {"seed": seed, "parent": parent, "best": best, "wrong": wrong}
@@ -123,6 +129,35 @@ def test_each_tab_shows_what_was_planted(browser: Browser, shown: tuple[dict[str
     assert "Inspired by (1)" in open_tab(browser, ids["best"], "Lineage")
     browser.click("#tab a", text=ids["parent"][:8])
     browser.wait(f"location.hash == '#candidate={ids['parent'][:10]}'")
+    assert browser.faults == []
+
+
+def test_each_section_shows_what_was_planted(browser: Browser, shown: tuple[dict[str, str], str]) -> None:
+    ids, _ = shown
+
+    def says(title: str, click: str = "") -> str:
+        browser.click("#contents a", text=title)
+        at = browser.run("location.hash")
+        if click:
+            browser.click(f"{at} summary", text=click)
+        return " ".join(browser.run(f"document.querySelector('{at}').innerText").split())
+
+    assert "planted-baseline 4.50×" in says("The answer")
+    assert "int planted_line;" in says("The answer", "Source of the kernel")
+    assert "+int planted_line;" in says("How the best came about", "−2")
+    assert "a planted fault at [3, 4]" in says("What failed", "numerical")
+    effort = says("What was tried")
+    rows = ("mutate 1 100 % 6.00×", "planted-model 1 0 300 $0.25", "mutate planted-model 1 1 1.792 $0.25 1 s 7.17")
+    for row in (*rows, "tuners 1 100 % 6.00×", "planted-host GPU – – 3", "M=7 – a planted check testing"):
+        assert row in effort, effort
+    dot = browser.run(
+        "(() => { const place = document.querySelector('#curves .chart'), box = place.getBoundingClientRect(), "
+        "at = echarts.getInstanceByDom(place).convertToPixel('grid', [3, 6]); "
+        "place.scrollIntoView({block: 'center', behavior: 'instant'}); const now = place.getBoundingClientRect(); "
+        "return [now.x + at[0], now.y + at[1]]; })()"
+    )
+    browser.press(*dot)
+    browser.wait(f"location.hash == '#candidate={ids['best'][:10]}'")
     assert browser.faults == []
 
 

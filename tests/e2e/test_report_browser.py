@@ -452,6 +452,37 @@ def test_the_policy_stops_what_would_run_all_the_same(browser: Browser, page: Pa
     assert browser.faults  # each attempt is in the console: so a page without faults made none
 
 
+def test_it_prints_every_chart_as_wide_as_the_paper(browser: Browser, page: Page) -> None:
+    browser.show(page(search), width=1600)
+    browser.run("window.dispatchEvent(new Event('beforeprint'))")
+    seen = "[...each.querySelectorAll('canvas')].filter((one) => one.checkVisibility())"  # a second one prints as white
+    drawn = f"{seen}.map((one) => one.clientWidth == each.clientWidth && each.clientWidth < 700)"
+    assert browser.run(f"[...document.querySelectorAll('.chart')].map((each) => {drawn})") == [[True]] * 4
+    browser.run("window.dispatchEvent(new Event('afterprint'))")
+    assert browser.run("document.querySelector('#curves .chart').clientWidth") > 1000
+
+
+@pytest.mark.parametrize(
+    ("steps", "shown", "hidden"), [(1060, "1,000", "1,060"), (1000, "1,000", ""), (900, "900", "")]
+)
+def test_the_end_of_an_axis_has_a_label_where_the_one_before_is_far(
+    browser: Browser, page: Page, steps: int, shown: str, hidden: str
+) -> None:
+    def fill(path: Path) -> None:
+        with StoreBuilder(path) as builder:
+            builder.seed()
+            for _ in range(steps - 1):
+                builder.nothing("no idea")
+            builder.add("// last\n", speedup=2.0)
+
+    browser.show(page(fill), width=1400)
+    texts = browser.run(
+        "echarts.getInstanceByDom(document.querySelector('#family .chart')).getZr().storage.getDisplayList()"
+        ".filter((each) => each.type === 'tspan').map((each) => each.style.text)"
+    )
+    assert (shown in texts, hidden in texts) == (True, False)
+
+
 def test_it_prints_in_light_colours(browser: Browser, page: Page) -> None:
     browser.show(page(search), width=1600, dark=True)
     browser.run("window.dispatchEvent(new Event('beforeprint'))")

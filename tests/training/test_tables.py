@@ -249,7 +249,7 @@ def test_a_test_task_is_known_by_its_name_and_its_replies_stay_apart(
     write_dataset(
         folder, [store], ReplyChoice(), tables=TableChoice(), test_tasks=[f"/some/where/{identity.task}_task.py"]
     )
-    assert read(folder / "supervised.jsonl") == []
+    assert not (folder / "supervised.jsonl").exists()
     assert read(folder / "supervised.test.jsonl")
     assert (folder / "sft" / "test.jsonl").is_file()
     with pytest.raises(StoreError, match=f"no run is of the test task other; there are runs of: {identity.task}"):

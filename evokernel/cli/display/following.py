@@ -8,6 +8,7 @@ from pathlib import Path
 
 import yaml
 
+from archive.file.database import refuse_unfit
 from archive.follower import FollowedResult, LeadingEvaluation, RunFollower
 from archive.store import Store
 from archive.views.activity import last_fact_at, last_heard, last_stop
@@ -88,7 +89,7 @@ class _Opened:
 
 
 class StoreFollower:
-    """Repeated reading of one store; nothing that happens to the file ends it.
+    """Repeated reading of one store; once it has begun, nothing that happens to the file ends it.
 
     Args:
         path: the store, which need not exist yet.
@@ -113,6 +114,16 @@ class StoreFollower:
         if self._opened is not None:
             self._opened.store.close()
             self._opened = None
+
+    def first_look(self) -> StoreLook:
+        """Look when nothing has been read yet. Raises `StoreError` for what cannot be followed."""
+        self.close()
+        refuse_unfit(self.path)
+        files = _files(self.path)
+        if files is None:
+            return self._store_look(MISSING, [])
+        self._opened = _Opened(Store.open(self.path, write=False), files)
+        return self._read(self._opened, [])
 
     def look(self) -> StoreLook:
         """Return the current state of the store."""

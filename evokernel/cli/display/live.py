@@ -147,7 +147,7 @@ class PlainView:
         self._title = title
         self._session = SessionInfo(clock, clock())
         self._last_progress = clock()
-        self._shown: Snapshot | None = None
+        self._said: str | None = None
         self._led: LeaderChange | None = None
         self.gone = False
 
@@ -183,24 +183,21 @@ class PlainView:
     def tick(self, snapshot: Snapshot) -> None:
         """Print a line of progress, at most one in ten seconds; for a followed store also at the first tick.
 
-        A search that has stopped is reported once.
+        A search that has stopped, or measures anew, is reported once.
         """
-        session = self._session
-        now = session.clock()
-        first = self._shown is None and bool(snapshot.state)
-        if not first and (now - self._last_progress < PLAIN_EVERY_S or (snapshot.halted and snapshot == self._shown)):
+        now = self._session.clock()
+        first = self._said is None and bool(snapshot.state)
+        if not first and now - self._last_progress < PLAIN_EVERY_S:
             return
-        self._last_progress, self._shown = now, snapshot
-        if not snapshot.results:
-            self._line(snapshot.halted or "nothing judged yet", style=DIM)
-            return
-        self._line(", ".join(part for part in self._progress(snapshot) if part), style=DIM)
+        parts = self._progress(snapshot) if snapshot.results else [snapshot.halted or "nothing judged yet"]
+        before, self._said, self._last_progress = self._said, ", ".join(filter(None, parts)), now
+        if self._said != before or not (snapshot.halted or _ends(snapshot)):
+            self._line(self._said, style=DIM)
 
     def _progress(self, snapshot: Snapshot) -> Iterator[str]:
         yield f"{snapshot.progress.evaluations} judged"
         yield f"{snapshot.correct / snapshot.results:.0%} right"
-        used = snapshot.remaining == 0 and not snapshot.stopping
-        ends = (used or snapshot.finishing) and not snapshot.halted and not snapshot.stopping
+        used, ends = snapshot.remaining == 0, _ends(snapshot)
         yield rate(self._session.rate()) if not snapshot.halted and not ends else ""
         yield f"best {times(snapshot.over_seed)} seed" if snapshot.over_seed is not None else ""
         for name, value in snapshot.baselines.items():
@@ -226,6 +223,11 @@ class PlainView:
                 self._console.print(line, style=style, soft_wrap=True)
             except OSError:
                 self.gone = True
+
+
+def _ends(snapshot: Snapshot) -> bool:
+    """Say whether the searching process only finishes what is in flight, and measures anew."""
+    return (snapshot.remaining == 0 or snapshot.finishing) and not snapshot.halted and not snapshot.stopping
 
 
 SearchView = LiveView | PlainView

@@ -52,6 +52,13 @@ const legend = (c, icon, more) => ({ top: 4, type: "scroll", icon: icon === "lin
 const axis = (c, name, more) => ({ name, nameLocation: "middle", nameGap: 28, nameTextStyle: { color: c.dim }, axisLine: { lineStyle: { color: c.line } },
   axisTick: { show: false }, axisLabel: { color: c.dim, hideOverlap: true }, splitLine: { lineStyle: { color: c.line } }, ...more });
 
+/** Options for the labels of an axis from 0 to `last`: the end has one where the library's last tick before it is far enough. */
+function labelsTo(c, last) {
+  const ten = 10 ** Math.floor(Math.log10(last / 5)), fifth = last / 5 / ten;
+  const interval = ten * [1, 2, 3, 5, 10][[1.5, 2.5, 4, 7].filter((edge) => fifth >= edge).length], over = (last / interval) % 1;
+  return { color: c.dim, hideOverlap: true, showMaxLabel: over > 0.01 && over < 0.5 ? false : null };
+}
+
 const redraw = () => charts.forEach((_, name) => drawChart(name));
 
 const sizeOf = (place) => `${place.clientWidth} ${place.clientHeight}`;
@@ -68,12 +75,12 @@ function fit() {
 
 function watchCharts() {
   dark.addEventListener("change", redraw);
-  new ResizeObserver(fit).observe(document.getElementById("page"));
+  new ResizeObserver(() => { if (!paper) fit(); }).observe(document.getElementById("page")); // what is fitted is empty for a frame
   const print = (now) => () => {
     paper = now;
     document.body.classList.toggle("paper", now);
-    redraw();
     fit();
+    redraw();
   };
   window.addEventListener("beforeprint", print(true));
   window.addEventListener("afterprint", print(false));

@@ -93,7 +93,7 @@ function curveOption(c) {
     grid: { left: 58, right: 18, top: 44, bottom: 62 },
     legend: legend(c, "line", { data: ["the run", ...islands.map((lead) => lead.island), ...Object.keys(ticks)] }),
     tooltip: { ...tip(c), trigger: "item", formatter: ({ value }) => (typeof value?.[2] === "string" ? value[2] : Array.isArray(value) ? `${all.id[value[2]]}  search ${times(value[1])}\n${all.names.operator[all.operator[value[2]]]} on ${all.names.island[all.island[value[2]]]}\n${all.names.status[all.status[value[2]]]}` : "") },
-    xAxis: axis(c, spentName(by), { type: "value", min: 0, max: last || 1, splitLine: { show: false }, axisLabel: { color: c.dim, hideOverlap: true, showMaxLabel: by === "evaluations" } }),
+    xAxis: axis(c, spentName(by), { type: "value", min: 0, max: last || 1, splitLine: { show: false }, axisLabel: labelsTo(c, last || 1) }),
     yAxis: axis(c, "search speed-up over the fastest baseline", { type: logarithmic ? "log" : "value", nameGap: 40, min: foot, max: head, axisLabel: { color: c.dim, showMaxLabel: false, formatter: (value) => `${Number(value.toPrecision(3))}×` } }),
     dataZoom: [{ type: "inside", xAxisIndex: 0, start, end, zoomOnMouseWheel: "ctrl", filterMode: "none" }, { type: "slider", xAxisIndex: 0, start, end, height: 14, bottom: 6, borderColor: c.line, brushSelect: false, showDetail: false, filterMode: "none", showDataShadow: false, fillerColor: c.edge, handleStyle: { color: c.dim }, moveHandleSize: 0 }],
     series: [

@@ -71,7 +71,7 @@ function secondEdges(view) {
 }
 
 function familyOption(c) {
-  const groups = colouring(family.by), line = bestLine(), edges = edgesOf(family.view), second = secondEdges(family.view), found = matches().map((i) => [across(i), height(i)]);
+  const groups = colouring(family.by), last = highest(acrossAll(), 1), line = bestLine(), edges = edgesOf(family.view), second = secondEdges(family.view), found = matches().map((i) => [across(i), height(i)]);
   const points = groups.labels.map(() => []), failed = [], trunk = [];
   for (let i = 0; i < total; i += 1) {
     if (!shown(i)) continue;
@@ -88,7 +88,7 @@ function familyOption(c) {
   return {
     grid: { left: family.layout === "kin" ? 14 : 56, right: 14, top: 40, bottom: 44 },
     legend: legend(c, "dot", { top: 2 }),
-    xAxis: axis(c, family.across, { type: "value", min: 0, max: highest(acrossAll(), 1), splitLine: { show: false }, nameGap: 24 }),
+    xAxis: axis(c, family.across, { type: "value", min: 0, max: last, splitLine: { show: false }, nameGap: 24, axisLabel: labelsTo(c, last) }),
     yAxis: family.layout === "kin" ? { type: "value", show: false, scale: true } : axis(c, "search speed-up", { type: "value", scale: true, nameGap: 42 }),
     dataZoom: [{ type: "inside", xAxisIndex: 0, start: family.view[0][0], end: family.view[0][1], ...zoom }, { type: "inside", yAxisIndex: 0, start: family.view[1][0], end: family.view[1][1], ...zoom }],
     series: [

@@ -46,7 +46,7 @@ function islandsOption(c) {
     grid: kinds.map((_, row) => ({ left: 66, right: 18, top: `${9 + row * 30}%`, height: "23%" })),
     legend: legend(c, "line", { data: [...courses.map(([name]) => name), ...ticks.map(([name]) => name)] }),
     tooltip: { ...tip(c), trigger: "item", formatter: ({ value }) => (typeof value?.[2] === "string" ? value[2] : "") },
-    xAxis: kinds.map((_, row) => axis(c, row === 2 ? spentName(islandsOver.by) : "", { gridIndex: row, type: "value", min: 0, max: last, splitLine: { show: false } })),
+    xAxis: kinds.map((_, row) => axis(c, row === 2 ? spentName(islandsOver.by) : "", { gridIndex: row, type: "value", min: 0, max: last, splitLine: { show: false }, axisLabel: labelsTo(c, last) })),
     yAxis: kinds.map((kind, row) => axis(c, MEASURES[kind][0], { gridIndex: row, ...range[kind], nameGap: 46, nameTextStyle: { color: c.dim, fontSize: 11 }, splitNumber: 3, axisLabel: { color: c.dim, hideOverlap: true, formatter: shown[kind], ...(kind === "best" ? ends : {}) } })),
     dataZoom: [],
     series: [
