@@ -51,8 +51,8 @@ def test_function_becomes_one_nest_for_each_value_that_is_kept(init: Init) -> No
     assert project.task.flops.startswith("2 * M * N * K")
     assert project.task.precision.reduction == "K"
     source = kernel(project)
-    assert len(loops(source)) == 3 + 2 + 2
-    assert "acc += x[i * K + k] * w[k * N + j];" in source
+    assert len(loops(source)) == 4 + 2 + 2
+    assert "t[i * N + j] += x[i * K + k] * w[k * N + j];" in source
     assert "t2[i * N + j] = t[i * N + j] + b[j];" in source
     assert source.count("std::erf(") == 1
     read(source)
