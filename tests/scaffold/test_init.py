@@ -177,6 +177,14 @@ def test_values_on_which_no_honest_answer_passes_are_left_out_and_it_is_said(ini
     assert any("the distribution" in remark and "offset" in remark for remark in project.remarks)
 
 
+def test_values_on_which_the_function_raises_are_left_out_and_it_is_said(init: Init) -> None:
+    project = init("factor", "x: 16x24")
+    assert not project.unfit, project.unfit
+    assert "normal" in project.task.distributions
+    assert "wide" not in project.task.distributions
+    assert any("wide" in remark and "has no one result" in remark for remark in project.remarks)
+
+
 @pytest.mark.parametrize("name", ["ranked", "counted", "chosen"])
 def test_kernel_may_order_equal_numbers_otherwise(init: Init, name: str) -> None:
     (seed,) = init(name, "x: 16x600").seeds
