@@ -14,11 +14,9 @@ import numpy as np
 
 from evokernel.errors import TaskError
 from evokernel.evaluate.bench.admission import admit
-from evokernel.evaluate.bench.admission_conversions import undefined_conversion
 from evokernel.evaluate.build.confined_generators import confine_generators
-from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
-from evokernel.evaluate.numerics.inputs import draw
 from evokernel.scaffold.config_schema import MODELINE, SCHEMA_FILE, schema_text
+from evokernel.scaffold.distributions import restricted
 from evokernel.scaffold.operation.dimensions import Layout, derive_layout, layout_without, shapes_at
 from evokernel.scaffold.operation.example_text import parse_inputs
 from evokernel.scaffold.operation.index_bounds import find_bounds, find_offsets, find_signed, tied_by_indices
@@ -38,7 +36,7 @@ from evokernel.scaffold.project_seeds import COMPILE_S, OperationTask, Seed, mak
 from evokernel.scaffold.task_text import TaskDraft, task_text, template
 from evokernel.scaffold.workloads import LIMITS, WorkloadCosts, WorkloadDraft, dims_of, plan_workloads
 from evokernel.source.expressions import evaluate
-from evokernel.task import DTYPES, Task, Workload, WorkloadSet
+from evokernel.task import DISTRIBUTIONS, DTYPES, Task, Workload, WorkloadSet
 from evokernel.tasks import load_task
 
 _ENDS: Mapping[str, str] = {"cpp": ".cpp", "triton": "_triton.py", "cuda": ".cu.py"}
@@ -190,7 +188,7 @@ def init_project(
     with whole_or_nothing((task_file, *files.values(), config_file, schema_file)):
         task_file.write_text(text, encoding="utf-8")
         task = _loaded(task_file)
-        draft = replace(draft, distributions=_restricted(task))
+        draft = replace(draft, distributions=restricted(task))
         if draft.distributions:
             task_file.write_text(task_text(draft, stem=stem, out=out), encoding="utf-8")
             task = _loaded(task_file)
@@ -328,8 +326,9 @@ def _remarks(subject: UserOperation, layout: Layout, plans: Mapping[str, Workloa
 
 
 def _left_out(draft: TaskDraft) -> str:
-    names = " and ".join(draft.left_out)
-    return f"not judged on the distribution {names}, on which honest answers would be refused" if names else ""
+    names = [name for name in DISTRIBUTIONS if name not in (draft.distributions or DISTRIBUTIONS)]
+    why = "honest answers would be refused" if draft.left_out else f"{draft.subject.name} has no one result"
+    return f"not judged on the distribution {' and '.join(names)}, on which {why}" if names else ""
 
 
 def _cut(device: str, plan: WorkloadDraft) -> str:
@@ -338,17 +337,6 @@ def _cut(device: str, plan: WorkloadDraft) -> str:
         f"your {'size' if len(own) == 1 else 'sizes'} {', '.join(own)} would take long on {device}, where only "
         f"{', '.join(measured)} are measured: put {'it' if len(own) == 1 else 'them'} into the task file to change that"
     )
-
-
-def _restricted(task: Task) -> tuple[str, ...]:
-    """Return the distributions on which the reference has one result; nothing where these are all or none."""
-    device, rng = next(iter(task.workloads)), np.random.default_rng()
-    tried, workload = task.on(device), probe_workloads(task.workloads[device], rng)[1]
-    with suppress(TaskError):  # the admission says it
-        given = {name: draw(tried, workload, name, rng) for name in task.distributions}
-        kept = tuple(name for name, inputs in given.items() if not undefined_conversion(tried, workload, inputs))
-        return kept if kept != task.distributions else ()
-    return ()
 
 
 def _admission(task: Task, *, times: int = 1) -> tuple[str, str]:

@@ -240,7 +240,9 @@ def write_seed(traced: Traced, signature: Signature, *, wide_sums: bool = False)
         body = re.sub(r"(?<=[\d.])f\b", "", re.sub(r"\bfloat\b", "double", body))
     helpers = conversions_text(re.findall(r"\b(?:to|from)_float8_\w+", body))
     body = helpers + f"\n{entry_signature(signature)} {{\n{body}\n}}\n"
-    headers = ["algorithm"] * bool(re.search(r"std::(max|min|copy)\b", body)) + ["bit"] * ("std::bit_cast" in body)
+    headers = ["algorithm"] * bool(re.search(r"std::(max|min|copy|\w+_sort)\b", body)) + ["bit"] * (
+        "std::bit_cast" in body
+    )
     headers += ["cmath"] * (
         "std::" in body.replace("std::vector", "") or re.search(r"INFINITY|NAN", body) is not None
     ) + ["cstdint"]

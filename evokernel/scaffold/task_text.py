@@ -263,7 +263,7 @@ def _generator_text(draft: TaskDraft, name: str, kind: str) -> str:
 def _distributions_text(draft: TaskDraft) -> str:
     if not draft.distributions:
         return ""
-    note = "    # On the others the function converts numbers that int8 or uint8 cannot hold: NaN, or infinities.\n"
+    note = "    # On the others the function raises an error, or converts numbers that int8 or uint8 cannot hold.\n"
     if draft.left_out:
         note = f"    # Without {', '.join(draft.left_out)}: on such values honest answers would be refused.\n"
     return f"{note}    distributions={_tuple_text(draft.distributions)},\n"

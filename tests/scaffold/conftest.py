@@ -72,6 +72,10 @@ def share(x, y):
     return x.exp() / (x.exp() + y.exp())
 
 
+def factor(x):
+    return torch.linalg.cholesky(torch.diag_embed(40 - x * x))
+
+
 def ranked(x):
     return torch.sort(x, dim=-1, descending=True)[1].cumsum(-1) * 0.5
 

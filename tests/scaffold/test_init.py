@@ -51,8 +51,8 @@ def test_function_becomes_one_nest_for_each_value_that_is_kept(init: Init) -> No
     assert project.task.flops.startswith("2 * M * N * K")
     assert project.task.precision.reduction == "K"
     source = kernel(project)
-    assert len(loops(source)) == 3 + 2 + 2
-    assert "acc += x[i * K + k] * w[k * N + j];" in source
+    assert len(loops(source)) == 4 + 2 + 2
+    assert "t[i * N + j] += x[i * K + k] * w[k * N + j];" in source
     assert "t2[i * N + j] = t[i * N + j] + b[j];" in source
     assert source.count("std::erf(") == 1
     read(source)
@@ -175,6 +175,14 @@ def test_values_on_which_no_honest_answer_passes_are_left_out_and_it_is_said(ini
     assert not project.unfit, project.unfit
     assert "offset" not in project.task.distributions
     assert any("the distribution" in remark and "offset" in remark for remark in project.remarks)
+
+
+def test_values_on_which_the_function_raises_are_left_out_and_it_is_said(init: Init) -> None:
+    project = init("factor", "x: 16x24")
+    assert not project.unfit, project.unfit
+    assert "normal" in project.task.distributions
+    assert "wide" not in project.task.distributions
+    assert any("wide" in remark and "has no one result" in remark for remark in project.remarks)
 
 
 @pytest.mark.parametrize("name", ["ranked", "counted", "chosen"])

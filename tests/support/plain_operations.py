@@ -110,6 +110,15 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
         {"x": ("B", "M", 8, 9)},
     ),
     "sorted": (lambda x: (x.sort(0)[0], x.topk(2, 1, largest=False)[0], x.median(1)[0]), MN),
+    "ordered": (
+        lambda x: tuple(
+            x.round().where(x.abs() < 1.5, math.nan).sort(stable=True, dim=dim, descending=descending)[1].float()
+            for dim in (0, 1)
+            for descending in (False, True)
+        ),
+        MN,
+    ),
+    "columns": (lambda x: x.sum(0), MN),
     "largest": (
         lambda x: (
             *(each.float() for each in (*x.max(1), *x.round().min(0, keepdim=True))),

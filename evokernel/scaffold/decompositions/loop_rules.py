@@ -81,6 +81,24 @@ def _searchsorted(
     return _places(edges, x, torch.int32 if out_int32 else torch.int64, right=right or side == "right")
 
 
+def _kthvalue(x: torch.Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    if not x.ndim:
+        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+    found = [each.narrow(dim, k - 1, 1) for each in x.sort(stable=True, dim=dim)]
+    return found if keepdim else [each.squeeze(dim) for each in found]
+
+
+def _median(x: torch.Tensor, dim: int, keepdim: bool = False) -> Any:
+    """Return the lower of two in the middle; NaN, if there is one, is the last."""
+    if not x.ndim:
+        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+    ordered, end = x.sort(stable=True, dim=dim), x.shape[dim] - 1
+    middle, last = ([each.narrow(dim, place, 1) for each in ordered] for place in (end // 2, end))
+    if x.is_floating_point():
+        middle = [torch.where(last[0].isnan(), *pair) for pair in zip(last, middle, strict=True)]
+    return middle if keepdim else [each.squeeze(dim) for each in middle]
+
+
 LOOP_RULES: dict[Any, Callable[..., Any]] = {
     _aten.scatter.value: _scatter,
     _aten.roll.default: _roll,
@@ -89,5 +107,11 @@ LOOP_RULES: dict[Any, Callable[..., Any]] = {
     _aten._cdist_forward.default: _distances,
     _aten.bucketize.Tensor: _bucketize,
     _aten.searchsorted.Tensor: _searchsorted,
+    _aten.sort.default: lambda x, dim=-1, descending=False: _aten.sort.stable(
+        x, stable=True, dim=dim, descending=descending
+    ),
+    _aten.kthvalue.default: _kthvalue,
+    _aten.median.dim: _median,
+    _aten.median.default: lambda x: _median(x.reshape(-1), 0)[0],
 }
 """Rules by operation."""

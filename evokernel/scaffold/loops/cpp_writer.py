@@ -18,6 +18,7 @@ from evokernel.scaffold.loops.index_arithmetic import (
     value_of,
     window_place,
 )
+from evokernel.scaffold.loops.loop_order import runs_along
 from evokernel.scaffold.loops.operation_graph import (
     KEPT,
     PLACES,
@@ -30,6 +31,7 @@ from evokernel.scaffold.loops.operation_graph import (
     in_order,
 )
 from evokernel.scaffold.loops.recurrence_steps import step_lines
+from evokernel.scaffold.loops.selection_text import accumulate, before, order_lines
 from evokernel.scaffold.operation.sizes import SymbolicSizes
 
 _LOOPS = ("i", "j", "k", "l", "m", "n", "p", "q", "u", "v")
@@ -114,6 +116,8 @@ class CppWriter:
             return self._stores(node, buffer)
         if node.op in TRIANGULAR and node not in self._kept:
             return self._triangular(node, buffer)
+        if node.op == "order" and node not in self._kept:
+            return self._order(node, buffer)
         if node.op == "recurrence" and node not in self._kept:
             return self._recurrence(node, buffer)
         if node.op == "table" and node not in self._kept:
@@ -128,6 +132,18 @@ class CppWriter:
         inner = self._loops[len(outer) : len(outer) + len(reduced)]
         across = loop_index(reduced_shape(node), inner, self._sizes)
         texts = [self._text(*use) for use in summands(node, index, across)]
+        if inner and outer and node.op not in PLACES and runs_along([each.text for each in texts], outer[-1]):
+            kind, first = self._start(node)
+            total, before, after = place, list[str](), list[str]()
+            if kind != node.kind or kind != "float":  # the buffer may be too narrow for a total
+                row = self._fresh(self._totals[node.op])
+                total = f"{row}[{outer[-1]}]"
+                before = [f"std::vector<{kind}> {row}({self._sizes.text(extents[-1])});"]
+                after = self._around(outer[-1:], extents[-1:], [f"{place} = {total};"])
+            update = accumulate(node.op, total, texts, whole=kind == "int64_t")
+            rows = self._around(outer[-1:], extents[-1:], [f"{total} = {first};"])
+            rows += self._around([*inner, outer[-1]], [*reduced, extents[-1]], [update])
+            return [*before, *self._around(outer[:-1], extents[:-1], [*rows, *after])]
         begin, step, found = self._total(node, texts, value_of(across[0], self._sizes) if across else "0")
         lines = [*begin, *self._around(inner, reduced, step), f"{place} = {found};"]
         return self._enclosed(outer, extents, lines)
@@ -153,7 +169,7 @@ class CppWriter:
         total, (kind, start) = self._totals[node.op], self._start(node)
         begin, whole = [f"{kind} {total} = {start};"], node.args[0].kind != "float"
         if node.op not in _SELECTING | {"logcumsumexp"}:
-            return begin, [_accumulate(node.op, total, texts, whole=whole)], total
+            return begin, [accumulate(node.op, total, texts, whole=whole)], total
         step = [f"const {kind} {self._value} = {texts[0].text};"]
         if node.op == "logcumsumexp":
             low, high = (f"std::{name}({total}, {self._value})" for name in ("fmin", "fmax"))
@@ -163,7 +179,7 @@ class CppWriter:
         if node.op in PLACES:
             begin.append(f"int64_t {self._place} = 0;")
         best = [f"{total} = {self._value};", *[f"{self._place} = {here};"] * (node.op in PLACES)]
-        step += [f"if ({_before(node, self._value, total)}) {{", *("    " + line for line in best), "}"]
+        step += [f"if ({before(node, self._value, total)}) {{", *("    " + line for line in best), "}"]
         return begin, step, found
 
     def _stores(self, node: Node, buffer: str) -> list[str]:
@@ -174,9 +190,25 @@ class CppWriter:
         index = loop_index(values.shape, variables, self._sizes)
         place = f"{buffer}[{subscript(node.shape, self._named(node, indices, index), self._sizes)}]"
         op, text = node.op.removeprefix("index_"), self._text(values, index)
-        step = f"{place} = {text.text};" if op == "put" else _accumulate(op, place, [text], whole=node.kind != "float")
+        step = f"{place} = {text.text};" if op == "put" else accumulate(op, place, [text], whole=node.kind != "float")
         there = base.op == "input" and self._buffers[str(base.attrs[0])] == buffer
         return [*([] if there else self._copied(base, buffer)), *self._around(variables, extents, [step])]
+
+    def _order(self, node: Node, buffer: str) -> list[str]:
+        """Return the loops over rows that are put in order; NaN is the largest number."""
+        source = node.args[0]
+        outer, along = (loop_extents(shape, self._sizes) for shape in (source.shape[:-1], source.shape[-1:]))
+        variables, inner = self._loops[: len(outer)], self._loops[len(outer) : len(outer) + len(along)]
+        index = loop_index(source.shape, [*variables, *inner], self._sizes)
+        names = [self._fresh(name) for name in ("row", "order", "before")]
+        count, length = self._sizes.text(node.shape[-1]), self._sizes.text(source.shape[-1])
+        declared, sort = order_lines(node, names, length=length, count=count)
+        row, order, _ = names
+        here, place = value_of(index[-1], self._sizes) or "0", subscript(node.shape, (*index[:-1], ()), self._sizes)
+        fill = [f"{row}[{here}] = {self._text(source, index).text};", f"{order}[{here}] = {here};"]
+        copy = f"std::copy({order}.begin(), {order}.begin() + {count}, &{buffer}[{place}]);"
+        lines = [*self._around(inner, along, fill), sort, copy]
+        return [*declared, *self._around(variables, outer, lines)]
 
     def _recurrence(self, node: Node, buffer: str) -> list[str]:
         """Return the loops over steps, rows and hidden elements of a recurrent layer: its states are the buffer."""
@@ -331,30 +363,6 @@ def kept_values(outputs: Iterable[Node]) -> list[Node]:
         for node in order
         if node.op in KEPT or (node.pointwise and (node in outputs or node in again or uses[node] > 1))
     ]
-
-
-def _accumulate(op: str, total: str, texts: list[ExpressionText], *, whole: bool) -> str:
-    if op in ("amax", "amin"):
-        if whole:
-            return f"{total} = std::{op[1:]}<int64_t>({total}, {texts[0].text});"
-        return f"{total} = std::{'fmax' if op == 'amax' else 'fmin'}({total}, {texts[0].text});"
-    if op in ("prod", "cumprod"):
-        return f"{total} *= {texts[0].text};"
-    if op == "matmul":
-        return f"{total} += {wrapped(texts[0], 6)} * {wrapped(texts[1], 7)};"
-    return f"{total} += {texts[0].text};"
-
-
-def _before(node: Node, value: str, best: str) -> str:
-    """Return the condition that a value takes the place of the best one.
-
-    Of equal ones the first is the best of all, the last the best so far; no number is better than NaN.
-    """
-    so_far = node.op in SCANS
-    beats = f"{value} {'>' if node.op.endswith('max') else '<'}{'=' * so_far} {best}"
-    if node.args[0].kind != "float":
-        return beats
-    return f"{beats} || {value} != {value}" if so_far else f"{beats} || ({value} != {value} && {best} == {best})"
 
 
 def _digit(text: str, extent: int) -> Digits:

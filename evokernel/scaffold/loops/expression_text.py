@@ -46,6 +46,8 @@ def wrapped(value: ExpressionText, least: int) -> str:
 
 def combine(node: Node, args: list[ExpressionText]) -> ExpressionText:
     """Return a pointwise operation on the texts of its arguments."""
+    if node.op == "copy":
+        return args[0]
     if node.op.endswith(tuple(FORMATS)):
         return ExpressionText(f"{node.op}({args[0].text})", ATOM)
     if node.kind in NARROW and node.op not in ("cast", "where"):

@@ -13,13 +13,13 @@ Attribute = int | float | str | tuple[int, ...]
 
 VIEWS = frozenset({"broadcast", "transpose", "squeeze", "collapse", "split", "slice", "reverse", "window", "index"})
 REDUCTIONS = frozenset({"sum", "amax", "amin", "argmax", "argmin", "prod", "matmul"})
-PLACES = frozenset({"argmax", "argmin", "cumargmax", "cumargmin"})
-"""Operations whose result is the place of an element."""
+PLACES = frozenset({"argmax", "argmin", "cumargmax", "cumargmin", "order"})
+"""Operations whose result is the place of an element, or of each in a stable order."""
 SCANS = frozenset({"cumsum", "cumprod", "cummax", "cummin", "cumargmax", "cumargmin", "logcumsumexp"})
 STORES = frozenset({"index_put", "index_sum", "index_prod", "index_amax", "index_amin"})
 TRIANGULAR = frozenset({"cholesky", "solve"})
 """Operations whose rows follow from the rows before: a lower factor, and a system with a lower triangular matrix."""
-KEPT = REDUCTIONS | SCANS | STORES | TRIANGULAR | {"table", "recurrence"}
+KEPT = REDUCTIONS | SCANS | STORES | TRIANGULAR | {"table", "recurrence", "order"}
 """Values that need loops or statements of their own."""
 LEAVES = frozenset({"input", "number", "iota", "inside"})
 TRANSCENDENTAL = frozenset({
@@ -36,7 +36,7 @@ class Node:
     the result), transpose (permutation), squeeze (dims,), collapse (first, last), split (dim,), slice (dim, start,
     below 0 where the result begins earlier), reverse (dims,), window (dim, stride, dilation, padding, transposed),
     inside (the last four, extent), reductions (dims,), scans (dim,), recurrence (kind of layer,), solve (1 where the
-    diagonal counts as ones,), index and
+    diagonal counts as ones,), order along the last dimension (1 where the largest is the first,), index and
     stores (for each dimension of the first argument that of the result, or of the values, that indexes it, -1 for the
     next index; place of the dimensions of indices there).
     """

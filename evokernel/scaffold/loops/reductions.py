@@ -2,6 +2,7 @@
 
 from math import prod
 
+from evokernel.scaffold.loops.index_operations import gathered
 from evokernel.scaffold.loops.operation_graph import PLACES, Kind, Node, OperationGraph, Shape
 from evokernel.scaffold.operation.sizes import NotGeneral, SymbolicSizes
 
@@ -43,6 +44,22 @@ def running_extremes(graph: OperationGraph, name: str, source: Node, dim: int) -
         running(graph, values, source, dim, kind=source.kind),
         running(graph, places, source, dim, kind="int64_t"),
     ]
+
+
+def ordered(graph: OperationGraph, source: Node, dim: int, shape: Shape, *, largest: bool) -> list[Node]:
+    """Return elements in a stable order along one dimension, and their places; the first ones where `shape` has few."""
+    if not shape:
+        return [source, graph.number("0", "int64_t")]
+    last, dim = len(shape) - 1, dim % len(shape)
+    turn = tuple(dim if axis == last else last if axis == dim else axis for axis in range(len(shape)))
+
+    def turned(node: Node) -> Node:
+        whole = tuple(node.shape[axis] for axis in turn)
+        return graph.node("transpose", (node,), attrs=(turn,), shape=whole, kind=node.kind)
+
+    along = turned(source)
+    found = graph.node("order", (along,), attrs=(int(largest),), shape=(*along.shape[:-1], shape[dim]), kind="int64_t")
+    return [turned(gathered(graph, along, last, found)), turned(found)]
 
 
 def variance(

@@ -9,10 +9,11 @@ import torch
 
 from evokernel.scaffold.loops.constant_tensors import constant_tensor
 from evokernel.scaffold.loops.index_operations import counted, gathered, in_steps, joined, looked_up, scattered, stored
+from evokernel.scaffold.loops.loop_order import in_rows
 from evokernel.scaffold.loops.narrow_numbers import FORMATS, converted
 from evokernel.scaffold.loops.operation_graph import INTEGERS, TRANSCENDENTAL, Kind, Node, OperationGraph, merged_dims
 from evokernel.scaffold.loops.recurrence_steps import recurrence_node
-from evokernel.scaffold.loops.reductions import RUNNING_EXTREMES, extreme, running, running_extremes, variance
+from evokernel.scaffold.loops.reductions import RUNNING_EXTREMES, extreme, ordered, running, running_extremes, variance
 from evokernel.scaffold.loops.triangular import cholesky, solved
 from evokernel.scaffold.loops.window_operations import average_pooling, convolution, max_pooling
 from evokernel.scaffold.operation.sizes import NotGeneral, SymbolicSizes
@@ -113,6 +114,11 @@ class OperationConverter:
             self.exact = False
             factor = cholesky(self._graph, self.value(node.args[0]), upper=node.kwargs.get("upper", False))
             return [factor, self._graph.broadcast(self._graph.number("0", "int64_t"), _shapes(node)[1], ())]
+        if name in ("sort", "topk"):
+            names = ("k", "dim", "largest") if name == "topk" else ("stable", "dim", "descending")
+            how = {"dim": -1, "largest": True, **dict(zip(names, node.args[1:], strict=False)), **node.kwargs}
+            largest = how["largest"] if name == "topk" else how.get("descending", False)
+            return ordered(self._graph, self.value(node.args[0]), how["dim"], _shapes(node)[0], largest=largest)
         if str(node.target) in RUNNING_EXTREMES:
             return running_extremes(self._graph, str(node.target), self.value(node.args[0]), node.args[1])
         return None
@@ -273,6 +279,8 @@ class OperationConverter:
     def _matmul(self, node: Any) -> Node:
         left, right = (self.value(item) for item in node.args)
         shape, kind = tuple(node.meta["val"].shape), self._kind(node)
+        if 1 not in shape[-2:]:
+            right = in_rows(self._graph, right)
         apart = merged_dims(left)
         if apart and (len(right.shape) == 2 or merged_dims(right) == apart):
             # Loops over the dimensions that torch merged, since a merged index would need divisions.

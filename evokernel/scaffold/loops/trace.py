@@ -37,6 +37,8 @@ _WHOLE = (
     _aten.split.Tensor,
     _aten.split_with_sizes.default,
     _aten.unbind.int,
+    _aten.sort.stable,
+    _aten.topk.default,
     _aten.cumsum.default,
     _aten.cumprod.default,
     _aten.max_pool2d_with_indices.default,

@@ -27,6 +27,7 @@ from operators.rewrites.cpp.base import (
     tile_loop,
     whole,
 )
+from operators.rewrites.cpp.contraction import contracted
 from operators.rewrites.cpp.ir.accesses import Scan
 from operators.rewrites.cpp.ir.affine import ONE as UNIT
 from operators.rewrites.cpp.ir.dependence import facts, has_raw
@@ -35,6 +36,9 @@ from operators.rewrites.cpp.promote import promote
 from operators.rewrites.cpp.vector_types import VECTORS
 
 _VECTORS = frozenset(vector.name for vector in VECTORS.values())
+
+_CONTRACTED = "contracted"
+"""Detail of a site in the program whose rows of totals are scalars."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +187,15 @@ class RegisterTile:
     name = "register_tile"
 
     def sites(self, program: ir.Program) -> list[LoopSite]:
-        """Return pairs of loops first, then single loops, each from the inside out."""
+        """Return pairs of loops first, then single loops, each from the inside out; last pairs over rows of totals."""
+        found, other = self._sites(program), contracted(program)
+        if other is None:
+            return found
+        known = {id(loop) for _, loop in loops(program)}
+        new = [site for site in self._sites(other) if id(loop_at(other.body, site.path)) not in known]
+        return found + [replace(site, detail=(*site.detail, _CONTRACTED)) for site in new if site.detail == ("2",)]
+
+    def _sites(self, program: ir.Program) -> list[LoopSite]:
         pairs, singles = [], []
         for path, loop in loops(program):
             if not self._tileable(program, path, loop):
@@ -232,6 +244,8 @@ class RegisterTile:
 
     def apply(self, program: ir.Program, site: LoopSite) -> ir.Program:
         """Build the tile, its phases and the treatment of the ends."""
+        if _CONTRACTED in site.detail:
+            program = contracted(program) or program
         nest = loop_at(program.body, site.path)
         inner = nest.body[0] if site.detail != ("1",) else None
         tiled = [nest, inner] if isinstance(inner, ir.For) else [nest]

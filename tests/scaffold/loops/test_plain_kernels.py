@@ -83,6 +83,23 @@ def test_a_value_that_is_used_several_times_is_computed_once() -> None:
     assert source.count("sum +=") == 12
 
 
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("einsum", "out0[i * M * N + j * N + k] += x[i * M * K + j * K + l] * t[i * K * N + l * N + k];"),
+        ("columns", "out0[i] += x[j * N + i];"),
+    ],
+)
+def test_the_innermost_loop_goes_from_one_element_to_the_next(name: str, line: str) -> None:
+    lines = [each.strip() for each in generate(name).splitlines()]
+    assert lines[lines.index(line) - 1] == "for (int64_t {0} = 0; {0} < N; ++{0}) {{".format(line[-3])
+
+
+def test_rows_are_put_in_order_and_not_ranked() -> None:
+    source = generate("sorted")
+    assert (source.count("std::stable_sort("), source.count("std::partial_sort(")) == (2, 1)
+
+
 def test_a_network_may_be_deeper_than_python_calls() -> None:
     graph = OperationGraph()
     made = graph.node("input", (), attrs=("input 0",), shape=(4,), kind="float")

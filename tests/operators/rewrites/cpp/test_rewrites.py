@@ -13,6 +13,7 @@ from tests.operators.rewrites.cpp.loop_nests import BY_NAME, check, compiled
 CASES = (
     ("gemm", ("register_tile",)),
     ("conv1d", ("register_tile",)),
+    ("gemm", ("interchange", "register_tile")),
     ("double_gemm_tn", ("register_tile", "pack", "vectorize")),
     ("int_stats", ("vectorize", "split_accumulator")),
     ("batched", ("register_tile", "vectorize", "pack")),

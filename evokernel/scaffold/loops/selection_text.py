@@ -1,0 +1,53 @@
+"""Sums, the best of several elements, and their order, in C++."""
+
+from collections.abc import Sequence
+
+from evokernel.scaffold.loops.expression_text import ExpressionText, wrapped
+from evokernel.scaffold.loops.operation_graph import SCANS, Node
+
+
+def accumulate(op: str, total: str, texts: list[ExpressionText], *, whole: bool) -> str:
+    """Return the statement that takes one more element, or the factors of one, into a total."""
+    if op in ("amax", "amin"):
+        if whole:
+            return f"{total} = std::{op[1:]}<int64_t>({total}, {texts[0].text});"
+        return f"{total} = std::{'fmax' if op == 'amax' else 'fmin'}({total}, {texts[0].text});"
+    if op in ("prod", "cumprod"):
+        return f"{total} *= {texts[0].text};"
+    if op == "matmul":
+        return f"{total} += {wrapped(texts[0], 6)} * {wrapped(texts[1], 7)};"
+    return f"{total} += {texts[0].text};"
+
+
+def before(node: Node, value: str, best: str) -> str:
+    """Return the condition that a value takes the place of the best one.
+
+    Of equal ones the first is the best of all, the last the best so far; no number is better than NaN.
+    """
+    so_far = node.op in SCANS
+    beats = f"{value} {'>' if node.op.endswith('max') else '<'}{'=' * so_far} {best}"
+    if node.args[0].kind != "float":
+        return beats
+    return f"{beats} || {value} != {value}" if so_far else f"{beats} || ({value} != {value} && {best} == {best})"
+
+
+def order_lines(node: Node, names: Sequence[str], *, length: str, count: str) -> tuple[list[str], str]:
+    """Return the declarations in front of the loops over rows, and the statement that puts one in order.
+
+    `names` are those of a row, of its places, and of their comparison, for which NaN is the largest number.
+    """
+    (row, order, comparison), source = names, node.args[0]
+    one, other = (f"{row}[a]", f"{row}[b]") if node.attrs[0] else (f"{row}[b]", f"{row}[a]")
+    first = f"{one} > {other}"
+    if source.kind == "float":
+        first += f" || ({one} != {one} && {other} == {other})"
+    sort = f"std::stable_sort({order}.begin(), {order}.end(), {comparison});"
+    if node.shape[-1] != source.shape[-1]:
+        stable = f"[&](int64_t a, int64_t b) {{ return {comparison}(a, b) || (!{comparison}(b, a) && a < b); }}"
+        sort = f"std::partial_sort({order}.begin(), {order}.begin() + {count}, {order}.end(), {stable});"
+    declared = [
+        f"std::vector<{'char' if source.kind == 'bool' else source.kind}> {row}({length});",
+        f"std::vector<int64_t> {order}({length});",
+        f"const auto {comparison} = [&](int64_t a, int64_t b) {{ return {first}; }};",
+    ]
+    return declared, sort
