@@ -25,8 +25,10 @@ PATCHWORK_KEPT = "patchwork/kept"
 PATCHWORK_FEW = "patchwork/few"
 """All ordinary, but for few rows with one odd element, or an odd run, at a random place."""
 SHRUNK = ("normal/1e2", "normal/1e4", "normal/1e6", "normal/1e8", "normal/1e12", "normal/1e16", "normal/1e20")
-"""Distributions that a judge adds to those of a task."""
-
+LARGE = {"normal/large": 1 << 31, "normal/roots": 46_341}  # what int32 stays below; it holds squares of roots
+NAN, INFINITE = "normal/nan", "normal/inf"
+TELLING = (*SHRUNK, *LARGE, NAN, INFINITE)
+"""Distributions that a judge adds to those of a task where only they notice what a kernel leaves out."""
 
 InputGenerator = Callable[[Mapping[str, int], int], Any]
 """Function of a workload's sizes and a seed. It returns tensors by name, or the only one, and runs in the sandbox."""
@@ -304,7 +306,7 @@ class Task:
     """One line for people and prompts."""
 
     def __post_init__(self) -> None:
-        unknown = set(self.distributions) - {*DISTRIBUTIONS, PATCHWORK, PATCHWORK_KEPT, PATCHWORK_FEW, *SHRUNK}
+        unknown = set(self.distributions) - {*DISTRIBUTIONS, PATCHWORK, PATCHWORK_KEPT, PATCHWORK_FEW, *TELLING}
         if unknown or not self.declared:
             found = f"unknown distributions {sorted(unknown)}" if unknown else "it needs a distribution"
             raise TaskError(f"task {self.name!r}: {found}; known: {DISTRIBUTIONS}")

@@ -90,6 +90,10 @@ def test_every_exhibit_says_what_it_is():
             "best",
             "ordered",
             "grey",
+            "totals",
+            "decays",
+            "measured_squares",
+            "finite_sums",
         )
     }
 

@@ -1,16 +1,17 @@
 """Admission of a task: empty answers must fail on it and honest ones pass, tried once at the start.
 
-It also chooses the judge's own distributions for the task: a patchwork where honest answers pass on one, and small
-numbers where only they show that a constant was left out.
+It also chooses the judge's own distributions for the task: a patchwork where honest answers pass on one, and small or
+large numbers, NaN or infinities where only they show that a constant was left out, or what an operation is for.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 
 from evokernel.errors import TaskError
-from evokernel.evaluate.bench.admission_constants import TaskConstant, constants_of, unnoticed
+from evokernel.evaluate.bench.admission_constants import Changeable, TaskOperation, constants_of, unnoticed
 from evokernel.evaluate.bench.admission_conversions import undefined_conversion
 from evokernel.evaluate.bench.admission_variants import (
     DOWNCAST,
@@ -25,12 +26,12 @@ from evokernel.evaluate.numerics.correctness import judge_output
 from evokernel.evaluate.numerics.generated_inputs import check_generators
 from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
 from evokernel.evaluate.numerics.references import native_answer
-from evokernel.task import PATCHWORK, PATCHWORK_FEW, PATCHWORK_KEPT, SHRUNK, Task
+from evokernel.task import PATCHWORK, PATCHWORK_FEW, PATCHWORK_KEPT, TELLING, Task
 
 _MORE_ROUNDS = 4
 _LOOSE = 0.1
 """Tolerance, as a part of the results, above which a distribution of the judge's own says nothing."""
-_Open = dict[TaskConstant, list[str]]
+_Open = dict[Changeable, list[str]]
 """Changes of constants that no check has noticed yet."""
 
 
@@ -115,12 +116,14 @@ def _admitted(task: Task, device_class: str, rng: np.random.Generator, *, device
     rejected: dict[str, str] = {}
     survivors: dict[str, bool] = {}
     relevant: set[str] = set()
+    found: list[Changeable] = []
     constants: _Open = {}
     cases = 0
     for case in _cases(task, device_class, rng, device=device):
         if cases == 0:
             _check_repeatable(case)
-            constants = {each: [*each.others] for each in constants_of(case)}
+            found = constants_of(case)
+            constants = {each: [*each.others] for each in found}
         if cases > 2 * len(task.distributions) and not _open(task, survivors, rejected):
             break
         cases += 1
@@ -133,7 +136,10 @@ def _admitted(task: Task, device_class: str, rng: np.random.Generator, *, device
     for name in _open(task, survivors, rejected):
         on = f"{cases} checks (distributions {', '.join(task.distributions)})"
         raise TaskError(f"task {task.name!r}: {name} would pass as an answer in all of {on}. {_advice(task, name)}")
-    task, constants = _shrink(task, device_class, constants, rng, device=device)
+    # ordinary inputs may show what an operation is for now and then, and other judges' may not
+    wanted = constants | {each: [*each.others] for each in found if isinstance(each, TaskOperation)}
+    task, left = _tell(task, device_class, wanted, rng, device=device)
+    constants = {each: wrongs for each, wrongs in left.items() if each in constants}
     missed = tuple(f"{constant} is {wrong}" for constant, wrongs in constants.items() for wrong in wrongs)
     message = f"{len(honest)} honest answers passed and {len(rejected)} empty ones failed in {cases} checks"
     if not {PATCHWORK, PATCHWORK_KEPT} & set(task.distributions):
@@ -197,20 +203,27 @@ def _try_constants(case: AdmissionVariant, constants: _Open) -> _Open:
     return {constant: wrongs for constant, wrongs in found.items() if wrongs}
 
 
-def _shrink(
+def _tell(
     task: Task, device_class: str, constants: _Open, rng: np.random.Generator, *, device: str
 ) -> tuple[Task, _Open]:
-    """Add distributions of small numbers that notice more changes of constants; return what stays unnoticed, too."""
+    """Add distributions that notice more changes of constants and operations; return what stays unnoticed, too."""
     _, odd, *_ = probe_workloads(task.workloads[device_class], rng)
-    for distribution in SHRUNK if "normal" in task.declared else ():
+    for distribution in TELLING if "normal" in task.declared else ():
         if not constants:
             break
         case = AdmissionVariant.drawn(task, odd, distribution, rng, device=device)
         left = _try_constants(case, constants)
-        if left != constants and is_right(case, rng) and _telling(case):
+        if left != constants and is_right(case, rng) and _telling(case) and _has_room(case):
             task = replace(task, distributions=(*task.distributions, distribution))
             constants = left
     return task, constants
+
+
+def _has_room(case: AdmissionVariant) -> bool:
+    """Say whether nothing overflows on the way: in a kernel in C++ that may have any result."""
+    wide = {name: values.long() if values.dtype == torch.int32 else values for name, values in case.inputs.items()}
+    answer = attempt(case.task, case.workload, wide)
+    return answer is not None and same_bits(answer, case.native)
 
 
 def _check_repeatable(case: AdmissionVariant) -> None:

@@ -1,22 +1,62 @@
 """Constants of a task, each left out or doubled in turn: a task shows what its checks would not notice.
 
 Constants are the scalars of the signature, and the numbers that the reference hands to torch's operations: the epsilon
-of a normalisation, a scale, the end of a clamp.
+of a normalisation, a scale, the end of a clamp. Operations that exist for rare inputs are replaced by plain ones, too.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import torch
 
 from evokernel.evaluate.bench.admission_variants import AdmissionVariant, Answers, attempt
 from evokernel.evaluate.numerics.correctness import judge_output
 from evokernel.evaluate.numerics.dispatch import EagerMode
+from evokernel.evaluate.numerics.inputs import bound_of
 
 _MOST = 32
 """Most constants of a reference that are tried."""
 _SIZES = ("int", "SymInt")
 _CREATES = ("arange", "full", "zeros", "ones", "empty", "linspace", "eye")
+
+
+_COMPARES = ("eq", "ne")
+_SUMS = ("sum", "cumsum")
+_Plain = Callable[..., Any]
+
+
+def _in_half(sum_of: _Plain) -> _Plain:
+    return lambda *args, **named: sum_of(*args, **named).to(torch.int32).to(torch.int64)
+
+
+_PLAIN: Mapping[str, tuple[str, _Plain]] = {
+    "log1p": ("log(1 + x)", lambda x: (x + 1).log()),
+    "expm1": ("exp(x) - 1", lambda x: x.exp() - 1),
+    "nan_to_num": ("x", lambda x, *_, **__: x.clone()),
+    "isnan": ("false", lambda x: torch.zeros_like(x, dtype=torch.bool)),
+    "nansum": ("sum", torch.ops.aten.sum),
+}
+"""What operations become where a kernel ignores why they were called: the name of that, and a function."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOperation:
+    """An operation of the reference that has a plainer one, which is right on most inputs."""
+
+    name: str
+    """The operation's."""
+    plain: str
+    """What stands in for it."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def others(self) -> Mapping[str, float]:
+        """As those of a constant; the number says nothing."""
+        return {f"taken for {self.plain}": 0.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +77,17 @@ class TaskConstant:
     def others(self) -> Mapping[str, float]:
         """Wrong values, by what is done to the constant."""
         if not math.isfinite(self.value):
-            return {"left out": 0.0}
+            # in a comparison it asks for infinite inputs
+            return {"never met": math.nan} if self.name in _COMPARES else {"left out": 0.0}
         return {"left out": 0.0, "doubled": 2 * self.value} if self.value else {"replaced by 1": 1.0}
 
 
-def constants_of(case: AdmissionVariant) -> list[TaskConstant]:
-    """Return the constants that a call of the reference meets, scalars first. Raises `TaskError`."""
+Changeable = TaskConstant | TaskOperation
+"""What of a reference is changed to see who notices."""
+
+
+def constants_of(case: AdmissionVariant) -> list[Changeable]:
+    """Return the constants and operations that a call of the reference meets, scalars first. Raises `TaskError`."""
     dims = case.workload.dims
     scalars = [each.name for each in case.task.signature.scalars if each.dtype != "int64"]
     found = [TaskConstant(name, "", float(dims[name])) for name in scalars]
@@ -50,10 +95,12 @@ def constants_of(case: AdmissionVariant) -> list[TaskConstant]:
         attempt(case.task, case.workload, case.inputs)
     # a scalar reaches operations, too; a size among the numbers is no constant
     known = [*dims.values()]
-    return found + [each for each in seen.found if not any(_close(each.value, value) for value in known)][:_MOST]
+    found += [each for each in seen.found if not any(_close(each.value, value) for value in known)][:_MOST]
+    unbounded = any(bound_of(case.task, case.workload, each) is None for each in case.task.signature.inputs)
+    return [*found, *(each for each in seen.operations if unbounded or each.name not in _SUMS)]
 
 
-def unnoticed(case: AdmissionVariant, constant: TaskConstant, wrongs: Sequence[str]) -> list[str]:
+def unnoticed(case: AdmissionVariant, constant: Changeable, wrongs: Sequence[str]) -> list[str]:
     """Return those changes of a constant whose results pass this case's check."""
     kept = []
     for wrong in wrongs:
@@ -63,8 +110,8 @@ def unnoticed(case: AdmissionVariant, constant: TaskConstant, wrongs: Sequence[s
     return kept
 
 
-def _changed(case: AdmissionVariant, constant: TaskConstant, value: float) -> Answers | None:
-    if not constant.argument:
+def _changed(case: AdmissionVariant, constant: Changeable, value: float) -> Answers | None:
+    if isinstance(constant, TaskConstant) and not constant.argument:
         workload = replace(case.workload, dims={**case.workload.dims, constant.name: value})
         return attempt(case.task, workload, case.inputs)
     with _Constants(constant, value):
@@ -78,9 +125,10 @@ def _close(one: float, other: float) -> bool:
 class _Constants(EagerMode):
     """Notes the numbers that operations get, or replaces one of them."""
 
-    def __init__(self, changed: TaskConstant | None = None, value: float = 0.0) -> None:
+    def __init__(self, changed: Changeable | None = None, value: float = 0.0) -> None:
         super().__init__()
         self.found: list[TaskConstant] = []
+        self.operations: list[TaskOperation] = []
         self._changed, self._value = changed, value
 
     def __torch_dispatch__(
@@ -93,7 +141,19 @@ class _Constants(EagerMode):
         given = [self._see(operation, wanted[place], number) for place, number in enumerate(args)]
         by_name = {each.name: each for each in wanted}
         named = {name: self._see(operation, by_name[name], number) for name, number in named.items()}
-        return func(*given, **named)
+        return self._plain(operation, func, given, dtype=named.get("dtype"))(*given, **named)
+
+    def _plain(self, operation: str, func: Any, given: Sequence[Any], *, dtype: Any) -> _Plain:
+        """Note an operation that has a plainer one; return the one to call."""
+        plain, does = _PLAIN.get(operation, ("", func))
+        if operation in _SUMS and given[0].dtype == torch.int32 and dtype in (None, torch.int64):
+            plain, does = "one of 32 bits", _in_half(func)
+        if not plain:
+            return func  # type: ignore[no-any-return]
+        found = TaskOperation(operation, plain)
+        if found not in self.operations:
+            self.operations.append(found)
+        return does if found == self._changed else func  # type: ignore[no-any-return]
 
     def _see(self, operation: str, argument: Any, number: Any) -> Any:
         kind = str(argument.type).removeprefix("Optional[").removesuffix("]")

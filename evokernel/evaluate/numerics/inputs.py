@@ -13,7 +13,21 @@ from evokernel.evaluate.numerics.generated_inputs import generate
 from evokernel.evaluate.numerics.masks import draw_mask, patch_mask
 from evokernel.evaluate.numerics.patchwork import InputSource, patch_indices, patch_numbers
 from evokernel.source.expressions import evaluate
-from evokernel.task import DISTRIBUTIONS, PATCHWORK, PATCHWORK_FEW, PATCHWORK_KEPT, SHRUNK, Role, Task, Tensor, Workload
+from evokernel.task import (
+    DISTRIBUTIONS,
+    INFINITE,
+    LARGE,
+    NAN,
+    PATCHWORK,
+    PATCHWORK_FEW,
+    PATCHWORK_KEPT,
+    SHRUNK,
+    TELLING,
+    Role,
+    Task,
+    Tensor,
+    Workload,
+)
 
 _PATCHED_SHARE = 0.25
 """Share of the smaller tensors that are a patchwork, too."""
@@ -32,6 +46,8 @@ _BYTES = ("int8", "uint8")
 """Integers that hold data, not indices: torch takes none of them for an index."""
 _BEYOND_HALF = {"int32": (1 << 15, 40_000), "int64": (1 << 31, 3_000_000_000)}
 """Sizes of a number that needs more than half the bits of its type, and whose square the type still holds."""
+_NO_NUMBERS = {NAN: (math.nan,), INFINITE: (math.inf, -math.inf)}
+"""What stands in few places of a normal distribution."""
 _EXTREME_SHARE = 0.125
 """Share of the least and the largest number in wide bytes."""
 
@@ -53,6 +69,9 @@ def draw(
     columns, for one label per row. Without floating-point tensors they are signed numbers up to 1000, and needles and
     patchworks have one that half the bits do not hold. int8 and uint8 without a bound take their whole range; wide has
     ends of it, and needles nothing else but zeros. For bool see `draw_mask`.
+
+    What admission adds is normal but for one thing: numbers near 0 (`normal/1e4`), NaN or infinities in few places, or
+    large numbers of one sign in int32.
 
     Inputs with a generator get what it makes for a new seed, whatever the distribution. Raises `TaskError` if the
     distribution is unknown, a shape has an extent below 1, or a generator failed.
@@ -79,7 +98,7 @@ def draw_values(
     device: str,
 ) -> Array:
     """Return `count` values such as `draw` gives one tensor, flat. Raises as `draw` does."""
-    if distribution not in (*DISTRIBUTIONS, *_PATCHWORKS, *SHRUNK):
+    if distribution not in (*DISTRIBUTIONS, *_PATCHWORKS, *TELLING):
         raise TaskError(f"unknown distribution {distribution!r}; known: {', '.join(DISTRIBUTIONS)}")
     row = shape_of(task, tensor, workload)[-1] if tensor.shape else 1
     source = InputSource(secret_generator(rng, device), torch.float64 if tensor.dtype == "float64" else torch.float32)
@@ -124,6 +143,8 @@ def _ordinary(home: str, size: int, *, tensor: Tensor, row: int, source: InputSo
         return _bounded(home, size, row, source, bound=bound)
     if tensor.dtype in _BYTES:
         return _whole_range(home, size, row, source, dtype=torch_dtype(tensor.dtype))
+    if home in LARGE and bound is None and tensor.dtype == "int32":
+        return source.integers(0, LARGE[home], size)
     values = _integers(home, size, row, source, bound=bound)
     if home == "needles" and bound is None:
         _put_beyond_half(values, source, dtype=tensor.dtype)
@@ -206,7 +227,12 @@ def _floats(distribution: str, count: int, row: int, source: InputSource, *, nar
         return source.needles(count, row, lambda size: source.magnitudes(low, high, size))
     if distribution in SHRUNK:
         return source.normal(count).div_(float(distribution.removeprefix("normal/")))
-    centre = {"normal": 0.0, "offset": 8.0 if narrow else 100.0}[distribution]  # a new distribution has a branch above
+    if distribution in _NO_NUMBERS:
+        values = source.normal(count)
+        for number in _NO_NUMBERS[distribution]:
+            values[source.integers(0, count, 1 + count // 256)] = number
+        return values
+    centre = (8.0 if narrow else 100.0) if distribution == "offset" else 0.0  # a new distribution has a branch above
     return source.normal(count).add_(centre)
 
 

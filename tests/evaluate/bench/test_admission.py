@@ -8,7 +8,7 @@ import torch
 
 from evokernel.errors import TaskError
 from evokernel.evaluate.bench.admission import admit
-from evokernel.task import Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
+from evokernel.task import TELLING, Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from evokernel.tasks import load_task
 
 F = torch.nn.functional
@@ -241,6 +241,45 @@ def test_a_constant_that_no_check_notices_is_named():
     found = admit(make("clamped", clamped, precision=Precision(reduction="C")), "cpu", rng=np.random.default_rng(0))
     assert found.unnoticed == ("max = 1e+30 of clamp is doubled",)
     assert "no check notices it if max = 1e+30 of clamp is doubled" in found.message
+
+
+NARROW = {"inputs": (Tensor("x", ("R", "C"), "int32"),), "outputs": (out("y", "R", dtype="int64"),)}
+ROW_SUMS = {"outputs": (out("y", "R"),), "precision": Precision(reduction="C")}
+
+
+@pytest.mark.parametrize(
+    ("reference", "form", "added"),
+    [
+        (lambda x, **_: torch.log1p(x.abs()), {}, {"normal/1e2"}),
+        (lambda x, **_: torch.expm1(-x.abs()), {}, {"normal/1e2"}),
+        (lambda x, **_: torch.nan_to_num(x).sum(1), ROW_SUMS, {"normal/nan"}),
+        (lambda x, **_: torch.where(x.isnan(), 0.0, x).sum(1), ROW_SUMS, {"normal/nan"}),
+        (lambda x, **_: torch.nansum(x, 1), ROW_SUMS, {"normal/nan"}),
+        (lambda x, **_: torch.where(x.isinf(), 0.0, x).sum(1), ROW_SUMS, {"normal/inf"}),
+        (lambda x, **_: torch.where(x.isfinite(), x, 0.0).sum(1), ROW_SUMS, {"normal/nan", "normal/inf"}),
+        (lambda x, **_: x.sum(1), NARROW, {"normal/large"}),
+        (lambda x, **_: x.cumsum(1), NARROW | {"outputs": (out("y", "R", "C", dtype="int64"),)}, {"normal/large"}),
+        (lambda x, **_: (x * x).sum(1), NARROW, {"normal/roots"}),  # products that overflow may be anything in C++
+        (lambda x, **_: torch.softmax(x, 1), {"precision": Precision(reduction="C")}, set()),
+    ],
+    ids=[
+        "log1p",
+        "expm1",
+        "nan_to_num",
+        "isnan",
+        "nansum",
+        "isinf",
+        "isfinite",
+        "sum",
+        "cumsum",
+        "sum of squares",
+        "softmax",
+    ],
+)
+def test_an_operation_for_rare_inputs_gets_an_input_that_needs_it(reference, form, added):
+    found = admit(make("rare", reference, **form), "cpu", rng=np.random.default_rng(0))
+    assert {*found.task.distributions} & {*TELLING} == added
+    assert found.unnoticed == ()
 
 
 def test_a_task_on_which_honest_answers_differ_in_equal_rows_gets_no_patchwork():
