@@ -1,12 +1,14 @@
-#!python
-"""The command line: `python -m evokernel`, and the script `evokernel`, which is this file.
+"""The command line: `python -m evokernel`, and the script `evokernel`."""
 
-Installers would write a script of their own, whose imports an interrupt ends with a traceback.
-"""
 
-if __name__ == "__main__":  # not where multiprocessing reads it again
+def start() -> None:
+    """Run the command line; an interrupt while it is imported is no error."""
     try:
         from evokernel.cli import main
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     main()
+
+
+if __name__ == "__main__":  # not where multiprocessing reads it again
+    start()
