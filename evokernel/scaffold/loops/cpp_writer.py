@@ -134,16 +134,16 @@ class CppWriter:
         texts = [self._text(*use) for use in summands(node, index, across)]
         if inner and outer and node.op not in PLACES and runs_along([each.text for each in texts], outer[-1]):
             kind, first = self._start(node)
-            total, before, after = place, list[str](), list[str]()
+            total, declared, copied = place, list[str](), list[str]()
             if kind != node.kind or kind != "float":  # the buffer may be too narrow for a total
                 row = self._fresh(self._totals[node.op])
                 total = f"{row}[{outer[-1]}]"
-                before = [f"std::vector<{kind}> {row}({self._sizes.text(extents[-1])});"]
-                after = self._around(outer[-1:], extents[-1:], [f"{place} = {total};"])
+                declared = [f"std::vector<{kind}> {row}({self._sizes.text(extents[-1])});"]
+                copied = self._around(outer[-1:], extents[-1:], [f"{place} = {total};"])
             update = accumulate(node.op, total, texts, whole=kind == "int64_t")
             rows = self._around(outer[-1:], extents[-1:], [f"{total} = {first};"])
             rows += self._around([*inner, outer[-1]], [*reduced, extents[-1]], [update])
-            return [*before, *self._around(outer[:-1], extents[:-1], [*rows, *after])]
+            return [*declared, *self._around(outer[:-1], extents[:-1], [*rows, *copied])]
         begin, step, found = self._total(node, texts, value_of(across[0], self._sizes) if across else "0")
         lines = [*begin, *self._around(inner, reduced, step), f"{place} = {found};"]
         return self._enclosed(outer, extents, lines)
