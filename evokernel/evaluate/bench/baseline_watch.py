@@ -8,7 +8,6 @@ Slow alone proves nothing: while a slow kernel runs, other programs may fill the
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median
 
 DISTURBED = "the baseline has page faults beside this kernel and not without it"
 _SLOWED = 1.25
@@ -34,8 +33,6 @@ class BatchUsage:
     """Its time as it counts in a speed-up, in ns."""
     faults: int = 0
     """Its page faults."""
-    queued_share: float = 0.0
-    """Share of the time of its threads that they waited for a core."""
 
     def is_slow(self, due: "BatchUsage") -> bool:
         """Say whether the time is far beyond what is due."""
@@ -75,10 +72,6 @@ class BaselineWatch:
     def add_alone(self, usage: BatchUsage, *, candidate_first: bool) -> None:
         """Note the batch that followed it, the same but for the candidate."""
         self._alone[candidate_first].append(usage)
-
-    def queued_share(self) -> float:
-        """Return the median share of time that the baseline's threads waited for a core, which others had."""
-        return median([usage.queued_share for batches in self._beside.values() for usage in batches] or [0.0])
 
     def forget(self) -> None:
         """Discard all batches."""

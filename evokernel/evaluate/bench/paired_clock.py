@@ -144,10 +144,6 @@ class PairedClock(ABC):
         """Return the standard error of the log speed-up that no repetition within this process can show."""
         return 0.0
 
-    def remark(self) -> str:
-        """Return what others must know of the times, beside their intervals; mostly nothing."""
-        return ""
-
     @abstractmethod
     def finish(self, *, thoroughly: bool) -> None:
         """Check what one block cannot show; `thoroughly` before the result counts.

@@ -1,6 +1,5 @@
 """Clock of a worker beside the baseline process: both wake for their batches alone, and the judge's clock decides."""
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -32,9 +31,6 @@ _DIFFERENCE = 0.002
 """Relative difference of one kernel's times in two processes on a processor. On two cores of a virtual AMD EPYC it is
 0.1 to 0.3 %, and stays the same as long as both processes live.
 """
-_MUCH = 0.05
-"""Share of its cores that others may have without a word."""
-_TAKEN = "other programs had {:.0%} of the time of its cores: several threads are timed well on a quiet machine only"
 _RENEWED = 8
 """Between two runners, one in this many input sets is rewritten where a runner might have changed it."""
 
@@ -98,25 +94,8 @@ class WorkerClock(PairedClock):
         return CounterbalancedBlock(baseline, candidate, clock_ns / 1e9)
 
     def systematic_error(self) -> float:
-        """Return the relative difference of one kernel between the two processes; 0 on a GPU, where it is not known.
-
-        Where either has several threads, what others took of their cores is in their times. A baseline that waited for
-        a core shows it, a candidate cannot make it wait, and one without such waiting would be faster by at most that
-        share: two standard errors.
-        """
-        if self._bound.device != "cpu":
-            return super().systematic_error()
-        return _DIFFERENCE - math.log1p(-self._taken_share()) / 2
-
-    def remark(self) -> str:
-        """Return how much of its cores others had, where that spoils the times."""
-        taken = self._taken_share()
-        return "" if taken < _MUCH else _TAKEN.format(taken)
-
-    def _taken_share(self) -> float:
-        """Return the share of time that others had the cores, where they are several and that is in the times."""
-        one_thread = self._worker.one_thread and self._baselines.process.one_thread
-        return 0.0 if one_thread or self._bound.device != "cpu" else self._watch.queued_share()
+        """Return the relative difference of one kernel between the two processes; 0 on a GPU, where it is not known."""
+        return _DIFFERENCE if self._bound.device == "cpu" else super().systematic_error()
 
     def finish(self, *, thoroughly: bool) -> None:
         """Run more decoy batches, and look at the baseline's, whatever `thoroughly` says."""
@@ -250,7 +229,7 @@ class WorkerClock(PairedClock):
         process, calls = self._baselines.process, self._bound.calls
         with _baseline_faults():
             call_ns = self._go(process, calls)
-        return call_ns, BatchUsage(call_ns * calls, process.faults, process.queued_share)
+        return call_ns, BatchUsage(call_ns * calls, process.faults)
 
     def _candidate(self, calls: int) -> float:
         time_ns = self._go(self._worker, calls)

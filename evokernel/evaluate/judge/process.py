@@ -130,8 +130,7 @@ class JudgeServer:
         timed = time.monotonic()
         if outcome.status is Status.OK and message["profile"]:
             profile = self._session.profile(outcome.timings)
-            remarks = "\n".join(filter(None, (outcome.remarks, profile.remarks)))
-            outcome = replace(outcome, remarks=remarks, metrics={**outcome.metrics, **profile.metrics})
+            outcome = replace(outcome, remarks=profile.remarks, metrics={**outcome.metrics, **profile.metrics})
         profiled = time.monotonic()
         self.close()
         metrics = {"wait_s": waited - began, "time_s": timed - waited, "close_s": time.monotonic() - profiled}

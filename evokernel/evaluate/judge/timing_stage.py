@@ -39,13 +39,12 @@ def time_candidate(session: CandidateSession, request: Request) -> PhaseVerdict:
     """Return the timings of a candidate that passed the checks, or a verdict against it."""
     session.bench.begin_timing()
     timings: list[Timing] = []
-    remarks: list[str] = []
     early = False
     for bound in session.bench.timed:
         fresh = FreshInputs(bound.task, bound.workload, session.bench.rng, device=bound.device)
         for baseline in session.bench.panel if session.bench.final else (bound.anchor,):
             try:
-                estimate, impossible, remark = _measure(session, bound, fresh, request, baseline=baseline)
+                estimate, impossible = _measure(session, bound, fresh, request, baseline=baseline)
             except Rejected as rejected:
                 return _held_out(bound, rejected.outcome)
             except WorkerError as error:
@@ -56,7 +55,6 @@ def time_candidate(session: CandidateSession, request: Request) -> PhaseVerdict:
                 return _held_out(bound, PhaseVerdict(Status.IMPOSSIBLE_SPEED, request.stage, text))
             early = early or estimate.stopped_early
             timings.append(_timing(session.bench, bound, baseline, estimate))
-            remarks.append(f"on {bound.label}: {remark}" if remark else "")
     for bound in session.bench.workloads:  # buffers that it did not run on may lie in its reach, too
         broken = out_of_bounds(bound, request.stage)
         if broken is not None:
@@ -66,16 +64,15 @@ def time_candidate(session: CandidateSession, request: Request) -> PhaseVerdict:
         return found
     kept = tuple(timings)
     feedback = "\n".join(filter(None, (session.remark(), _feedback(kept))))
-    said = "\n".join(filter(None, dict.fromkeys(remarks)))
-    return PhaseVerdict(Status.OK, request.stage, feedback=feedback, timings=kept, stopped_early=early, remarks=said)
+    return PhaseVerdict(Status.OK, request.stage, feedback=feedback, timings=kept, stopped_early=early)
 
 
 def _measure(
     session: CandidateSession, bound: BoundWorkload, fresh: FreshInputs, request: Request, *, baseline: str
-) -> tuple[Estimate, bool, str]:
-    """Return the estimate, whether it is impossible even after a second, longer measurement, and the clock's remark."""
+) -> tuple[Estimate, bool]:
+    """Return the estimate, and whether it is impossible even after a second, longer measurement."""
     clock = session.clock(bound, fresh, baseline=baseline, stage=request.stage)
-    return *confirmed(clock, partial(_attempt, session, bound, request, clock=clock)), clock.remark()
+    return confirmed(clock, partial(_attempt, session, bound, request, clock=clock))
 
 
 def _attempt(

@@ -63,11 +63,6 @@ class SchedulerUsage:
         stood_still = ran_ns <= 0 or ran_ns < BELIEVED_SHARE * running_ns
         return max(elapsed_ns, ran_ns) if stood_still or self.waits - before.waits > OWN_WAITS else ran_ns
 
-    def queued_share_since(self, before: "SchedulerUsage") -> float:
-        """Return the share of the time since then, of all threads that could run, that they spent in the run queue."""
-        queued_ns, ran_ns = self.queued_ns - before.queued_ns, self.ran_ns - before.ran_ns
-        return queued_ns / (queued_ns + ran_ns) if queued_ns > 0 and ran_ns > 0 else 0.0
-
 
 class PeerProcess(ABC):
     """A process of ours that answers over a socket: questions, answers in time, and its end.
@@ -200,8 +195,6 @@ class RunnerProcess(PeerProcess):
         """Time of the last batch by the scheduler's account alone, in ns; 0 without one."""
         self.faults = 0
         """Page faults of the last batch that needed no disk."""
-        self.queued_share = 0.0
-        """Share of the time of its threads in the last batch that they waited for a core; 0 where no one says."""
         self._faults_before = 0
 
     @abstractmethod
@@ -262,10 +255,9 @@ class RunnerProcess(PeerProcess):
         self._expect(b"done", answered, timeout_s)
         self._stop()
         self.faults = self._count_faults() - self._faults_before
-        now = self._account()
-        self.queued_share = now.queued_share_since(self._before)
         if not self.one_thread:
             return elapsed
+        now = self._account()
         self.ran_ns = now.ran_ns - self._before.ran_ns
         return now.time_since(self._before, elapsed)
 
@@ -277,10 +269,13 @@ class RunnerProcess(PeerProcess):
                 self._channel.send(b"no")
 
     def _account(self) -> SchedulerUsage:
-        """Return the scheduler's account of all threads so far, exact only while the process is stopped.
+        """Return the scheduler's account so far, exact only while the process is stopped.
 
-        `waits`, of the first thread, is infinite where the kernel does not say, and `queued_ns` is 0 then.
+        Empty where it has several threads. `waits` is infinite where the kernel does not say, and `queued_ns` is 0
+        then.
         """
+        if not self.one_thread:
+            return SchedulerUsage()
         try:
             # the kernel's number for the account of a whole process, see clock_getcpuclockid(3)
             ran_ns = time.clock_gettime_ns(~self._pid << 3 | CPUCLOCK_SCHED)
@@ -298,14 +293,11 @@ class RunnerProcess(PeerProcess):
             raise self._died() from None
 
     def _queued_ns(self) -> int:
-        folder, queued_ns = f"/proc/{self._pid}/task", 0
         try:
-            for task in [str(self._pid)] if self.one_thread else os.listdir(folder):
-                with open(f"{folder}/{task}/schedstat", "rb") as file:
-                    queued_ns += int(file.read().split()[1])
+            with open(f"/proc/{self._pid}/schedstat", "rb") as file:
+                return int(file.read().split()[1])
         except (OSError, ValueError, IndexError):  # kernels may be built without
             return 0
-        return queued_ns
 
     def call(self, arena: str, *, first_set: int, calls: int, timeout_s: float) -> int:
         """Prepare without a warm-up, and go; return nanoseconds. Raises as `go` does."""

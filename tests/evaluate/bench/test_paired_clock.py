@@ -1,7 +1,6 @@
 """Timed batches: both runners see the same contents, every output is verified, and nothing can be known ahead."""
 
 import itertools
-import math
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
@@ -56,7 +55,6 @@ class Kernel:
     microseconds = 100
     ran_ns = 0
     faults = 0
-    queued_share = 0.0
     one_thread = True
 
     closed = False
@@ -449,24 +447,6 @@ def test_either_of_the_two_begins_a_block_and_its_pairs_are_told_apart(ground):
 def test_intervals_allow_for_what_two_processes_of_one_kernel_differ_by(ground):
     clock = clock_for(ground, Kernel(), Kernel())
     assert 0.001 <= clock.systematic_error() <= 0.003
-
-
-class Queued(Kernel):
-    """Waits for a core for two thirds of its time."""
-
-    queued_share = 2 / 3
-
-
-@pytest.mark.parametrize(("one_thread", "least", "most"), [(True, 0.001, 0.003), (False, math.log(3) / 2, 0.56)])
-def test_times_of_several_threads_are_as_unsure_as_their_cores_were(ground, one_thread, least, most):
-    candidate = Kernel()
-    candidate.one_thread = one_thread
-    clock = clock_for(ground, candidate, Queued())
-    assert clock.systematic_error() <= 0.003
-    assert not clock.remark()
-    clock.block()
-    assert least <= clock.systematic_error() <= most
-    assert ("other programs had 67% of the time" in clock.remark()) == (not one_thread)
 
 
 @pytest.mark.parametrize("candidate", [Lazy, Replay])

@@ -35,11 +35,3 @@ def test_a_batch_takes_time_and_no_less_than_the_account(ran_ns: int, queued_ns:
     assert found > 0
     assert found >= ran_ns
     assert found in (ran_ns, elapsed)
-
-
-@pytest.mark.parametrize(
-    ("ran_ns", "queued_ns", "expected"), [(600, 200, 0.25), (600, 0, 0), (0, 200, 0), (-5, 9, 0), (5, -9, 0)]
-)
-def test_the_share_of_waiting_threads_is_of_those_that_could_run(ran_ns: int, queued_ns: int, expected: float) -> None:
-    now = SchedulerUsage(BEFORE.ran_ns + ran_ns, BEFORE.queued_ns + queued_ns)
-    assert now.queued_share_since(BEFORE) == expected
