@@ -116,7 +116,7 @@ def test_module_in_the_form_of_kernelbench(operations: Path, tmp_path: Path) -> 
     assert project.task.name == "bench"
     assert shapes(project)["linear_weight"] == ("N", "K")
     assert project.task.precision.exact_on_integers
-    assert "std::max<float>(t[i * N + j] + linear_bias[j], 0.0f)" in kernel(project)
+    assert "std::max<float>(t2[i * N + j] + linear_bias[j], 0.0f)" in kernel(project)
 
 
 def test_sizes_that_a_module_fixes_become_constants(init: Init) -> None:

@@ -16,4 +16,5 @@ task = rows_task(
     lambda given, y: y.copy_(reference(given["x"])),
     output=("R",),
     precision=Precision(reduction="C"),
+    devices=("cpu",),
 )

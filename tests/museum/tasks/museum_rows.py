@@ -20,6 +20,7 @@ def rows_task(
     precision: Precision,
     epsilon: bool = False,
     dtype: str | None = None,
+    devices: tuple[str, ...] = ("cpu", "cuda"),
 ) -> Task:
     """Return a task on the rows of a matrix `x`; `native` is torch's own operation, which writes in place.
 
@@ -43,6 +44,7 @@ def rows_task(
         probes=3,
         dtype=dtype,
     )
+    offered = {"cpu": on_processor, "cuda": on_gpu}
     return Task(
         name=name,
         reference=reference,
@@ -51,7 +53,7 @@ def rows_task(
             scalars=(Scalar("R"), Scalar("C"), *(Scalar(each, "float32") for each in constants)),
             outputs=(Tensor("y", output, role=Role.OUTPUT),),
         ),
-        workloads={"cuda": on_gpu} if dtype else {"cpu": on_processor, "cuda": on_gpu},
+        workloads={device: offered[device] for device in (("cuda",) if dtype else devices)},
         flops="R * C",
         precision=precision,
         baselines={"torch": lambda given, outputs: native(given, outputs[0])},

@@ -19,6 +19,7 @@ _task = rows_task(
     inputs=(Tensor("x", ("R", "C"), "int32"),),
     output=("R",),
     precision=Precision(),
+    devices=("cpu",),
 )
 _signature = replace(_task.signature, outputs=(replace(_task.signature.outputs[0], dtype="int64"),))
-task = replace(_task, signature=_signature, workloads={"cpu": _task.workloads["cpu"]})
+task = replace(_task, signature=_signature)
