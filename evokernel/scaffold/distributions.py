@@ -26,6 +26,7 @@ def restricted(task: Task) -> tuple[str, ...]:
         kept = list[str]()
         for name in task.distributions:
             given = [(each, draw(tried, each, name, rng)) for each in workloads for _ in range(_DRAWS)]
+            # on the second shape: the first is the least, and converts few numbers
             defined = not undefined_conversion(tried, *given[_DRAWS])
             if defined and all(attempt(tried, *each) is not None for each in given):
                 kept.append(name)

@@ -135,7 +135,7 @@ class CppWriter:
         if inner and outer and node.op not in PLACES and runs_along([each.text for each in texts], outer[-1]):
             kind, first = self._start(node)
             total, declared, copied = place, list[str](), list[str]()
-            if kind != node.kind or kind != "float":  # the buffer may be too narrow for a total
+            if {kind, node.kind} != {"float"}:  # the buffer may be too narrow for a total
                 row = self._fresh(self._totals[node.op])
                 total = f"{row}[{outer[-1]}]"
                 declared = [f"std::vector<{kind}> {row}({self._sizes.text(extents[-1])});"]
