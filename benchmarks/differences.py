@@ -26,9 +26,10 @@ import torch
 
 from evokernel.evaluate.numerics.arrays import synchronize, torch_dtype
 from evokernel.evaluate.numerics.correctness import judge_output
+from evokernel.evaluate.numerics.expected import Expected
 from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
 from evokernel.evaluate.numerics.inputs import draw, result_tensors
-from evokernel.evaluate.numerics.tolerance import Expected, expect
+from evokernel.evaluate.numerics.tolerance import expect
 from evokernel.task import Scalar, Task, Tensor, Workload
 from evokernel.tasks import load_task
 

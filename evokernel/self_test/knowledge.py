@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from evokernel.evaluate.numerics.arrays import identical, store
+from evokernel.evaluate.numerics.expected import Expected, ExpectedOutput
 from evokernel.evaluate.numerics.inputs import draw, result_tensors
-from evokernel.evaluate.numerics.tolerance import Expected, ExpectedOutput, expect
+from evokernel.evaluate.numerics.tolerance import expect
 from evokernel.records.evaluation import Evaluation
 from evokernel.records.timing import Timing
 from evokernel.self_test.wrapping import CallCounts

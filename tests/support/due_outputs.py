@@ -9,8 +9,9 @@ import torch
 
 from evokernel.evaluate.numerics.canary import draw_poison, poison_like
 from evokernel.evaluate.numerics.correctness import Mismatch, judge_output
+from evokernel.evaluate.numerics.expected import Expected
 from evokernel.evaluate.numerics.inputs import draw
-from evokernel.evaluate.numerics.tolerance import Expected, expect
+from evokernel.evaluate.numerics.tolerance import expect
 from evokernel.task import Scalar, Task, Workload
 
 _POISON = draw_poison(np.random.default_rng(0))

@@ -13,9 +13,10 @@ import torch
 
 from evokernel.errors import TaskError
 from evokernel.evaluate.numerics.arrays import Array, as_bits, identical, store, widen
+from evokernel.evaluate.numerics.expected import Expected
 from evokernel.evaluate.numerics.inputs import draw, result_tensors, secret_generator
 from evokernel.evaluate.numerics.references import high_answer, native_answer
-from evokernel.evaluate.numerics.tolerance import Expected, expect
+from evokernel.evaluate.numerics.tolerance import expect
 from evokernel.source.expressions import names_in
 from evokernel.task import Task, Tensor, Workload
 

@@ -13,9 +13,10 @@ from evokernel.evaluate.memory.arena import Arena
 from evokernel.evaluate.numerics.arrays import Array, bits, release_unused, synchronize
 from evokernel.evaluate.numerics.canary import draw_loud, draw_poison, poison_like
 from evokernel.evaluate.numerics.check_contents import compose
+from evokernel.evaluate.numerics.expected import Expected
 from evokernel.evaluate.numerics.hidden_shapes import hidden_name
 from evokernel.evaluate.numerics.inputs import draw, result_tensors
-from evokernel.evaluate.numerics.tolerance import Expected, expect
+from evokernel.evaluate.numerics.tolerance import expect
 from evokernel.task import PATCHWORK, PATCHWORK_FEW, Role, Task, Workload
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._decomp import decomposition_table
 from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
@@ -38,6 +39,8 @@ _SUMS = {
     *("_embedding_bag", "_embedding_bag_forward_only"),
 }
 """Operations whose terms may cancel."""
+_NORMS = {"native_layer_norm", "native_group_norm", "native_batch_norm", "_native_batch_norm_legit"}
+"""Operations that take a rounded mean from each number, which may be all that is left of it."""
 _DRAWN = 72
 """Runs in which pairs of numbers, too, move in all ways, by chance: of many that tie, 1 in 36 is beyond all of them."""
 _IN_ORDER = (_RUNS, _RUNS + 1)
@@ -46,6 +49,9 @@ _QUOTIENTS = {"div", "reciprocal"}
 """Operations that some hardware rounds even where the result would be exact."""
 _FAR, _FAR_RUNS = 8, 16
 """Factor on the moves by which an edge is told that other runs may have missed, and the number of runs that do."""
+AT_EDGES = 3
+"""Factor on honest rounding by which edges are found: a division on a GPU alone may be off by four roundings, and
+others come before and after it."""
 _APART, _LEAST = 2.0**-28, 1e-300
 """Equal numbers are moved apart by at most such a part, which puts none beyond another, or by so much at zero."""
 
@@ -125,12 +131,13 @@ class EdgeDecisions:
         self._unit = unit
         self._ends: list[tuple[Array, Array]] = []
         self._far: list[tuple[Array, Array]] = []
+        self._steep: list[tuple[Array, Array]] = []
         self._left = self._widened()
 
     @property
     def bytes(self) -> int:
         """The memory that its answers take by now."""
-        return sum(int(array.nbytes) for ends in (*self._ends, *self._far) for array in ends)
+        return sum(int(array.nbytes) for ends in (*self._ends, *self._far, *self._steep) for array in ends)
 
     def ends(self, place: int) -> Iterator[tuple[Array, Array]]:
         """Yield the least and the largest numbers that each element of a result may be, wider with each run.
@@ -157,6 +164,18 @@ class EdgeDecisions:
                 jumped = (one if one.is_floating_point() else other for one, other in zip(decided, answer, strict=True))
                 self._far = _wider(self._far, jumped)
         return self._far[place] if self._far else ()
+
+    def steep_ends(self, place: int) -> tuple[Array, ...]:
+        """Return the ends of a result whose inexact results move as far as honest ones are off; decisions stay.
+
+        Empty where nothing tells what is exact.
+        """
+        if self._unit is not None and not self._steep:
+            answer, own = noted_answer(high_answer, *self._given)
+            self._steep = [(each, each) for each in answer]
+            for run in edge_answers(*self._given, unit=self._unit / AT_EDGES, decisions=own, terms=True):
+                self._steep = _wider(self._steep, run.answer)
+        return self._steep[place] if self._steep else ()
 
     def _widened(self) -> Iterator[list[tuple[Array, Array]]]:
         """Yield the ends of all results after each run; nothing but decisions differs in them."""
@@ -201,6 +220,9 @@ class _Moved(EagerMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
+        if name_of(func) in _NORMS:
+            with self:
+                return decomposition_table[func](*args, **dict(kwargs or {}))
         given = _tensors_of((args, kwargs))
         rounded, rounds = any(each in self._rounded for each in given), bool(given) and may_round(func)
         free = ranks(func, args) and (args[0] in self._rounded or leaves_order_open(func, args, kwargs or {}))

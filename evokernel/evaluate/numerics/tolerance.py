@@ -15,7 +15,7 @@ tolerances are not used: they accept bfloat16 in a float32 softmax.
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,12 +23,20 @@ import torch
 
 from evokernel.evaluate.numerics.arrays import Array, differ, float_dtypes, is_float, torch_dtype, widen
 from evokernel.evaluate.numerics.decisions import Decision, same_decisions
-from evokernel.evaluate.numerics.edges import EdgeDecisions, MovedRun, decided_answer, edge_answers, noted_answer
+from evokernel.evaluate.numerics.edges import (
+    AT_EDGES,
+    EdgeDecisions,
+    MovedRun,
+    decided_answer,
+    edge_answers,
+    noted_answer,
+)
+from evokernel.evaluate.numerics.expected import ErrorBounds, Expected, ExpectedOutput, rms
 from evokernel.evaluate.numerics.inputs import result_tensors
-from evokernel.evaluate.numerics.rankings import Ranking, RankingFinder
+from evokernel.evaluate.numerics.rankings import RankingFinder
 from evokernel.evaluate.numerics.references import high_answer, native_answer
 from evokernel.source.expressions import evaluate
-from evokernel.task import PATCHWORK, PATCHWORK_FEW, PATCHWORK_KEPT, Task, Tensor, Workload
+from evokernel.task import PATCHWORK, PATCHWORK_FEW, PATCHWORK_KEPT, Task, Workload
 
 ROUNDOFF = {
     "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8,
@@ -54,97 +62,6 @@ _CANCELLING = 8  # a result moves by so many roundings of itself where terms can
 _Answers = tuple[Array, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorBounds:
-    """The tolerance of one output: rms(error) <= rms, and |error_i| <= peak * |r_i| + floor."""
-
-    rms: float
-    """Bound of the root mean square error, in the output's units."""
-    peak: float
-    """Relative bound of one element's error."""
-    floor: float
-    """Absolute part of that bound, in the output's units."""
-    scale: float
-    """rms(r), in the output's units."""
-    native_rms: float
-    """The native answer's own rms error, in the output's units."""
-    native_peak: float
-    """The native answer's largest relative error."""
-
-    def for_timed(self, scale: float) -> "ErrorBounds":
-        """Return the tolerance against a native answer of other content, wider by twice its measured error."""
-        growth = max(1.0, scale / self.scale) if self.scale > 0 else 1.0
-        return replace(
-            self,
-            rms=(self.rms + 2 * self.native_rms) * growth,
-            peak=self.peak + 2 * self.native_peak,
-            floor=(self.floor + 2 * self.native_peak * self.scale) * growth,
-            scale=scale,
-        )
-
-
-_NOTHING = ErrorBounds(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectedOutput:
-    """The expected value of one output."""
-
-    tensor: Tensor
-    high: Array
-    """The fp64 answer; integers as they are."""
-    native: Array
-    """The answer in the task's dtype."""
-    limits: ErrorBounds = _NOTHING
-    exact: bool = False
-    """Outputs must be equal."""
-    finite: bool = True
-    """Both answers are finite everywhere."""
-    others: tuple[Array, ...] = ()
-    """Answers that differ where intermediate results move by some roundings; for `EDGED` types only."""
-    edge_share: float = 0.0
-    """Share of elements in which one of these differs, 0 to 1; of floats, that jump as the native answer decides."""
-    ranking: Ranking | None = None
-    """Numbers of which it holds positions, where that is known and they move."""
-    ends: Callable[[], Iterable[tuple[Array, Array]]] = tuple
-    """The least and the largest number of each element where decisions at edges fall otherwise, ever wider."""
-    far_ends: Callable[[], Sequence[Array]] = tuple
-    """These where all moves several times as far; empty where that is not known."""
-
-    @property
-    def allowed(self) -> Array:
-        """The largest error of each element."""
-        return self.limits.peak * self.high.abs() + self.limits.floor
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """All expected outputs on one set of inputs."""
-
-    workload: Workload
-    distribution: str
-    outputs: tuple[ExpectedOutput, ...]
-    """In/out tensors, then outputs, in the order of the signature."""
-    decided: EdgeDecisions | None = None
-    """What gives the outputs' `ends`."""
-
-    def tolerance(self) -> "Expected":
-        """Return what timed calls on other inputs are compared by: shapes and limits, without the numbers."""
-        bare = [
-            replace(
-                output,
-                high=_without_numbers(output.high),
-                native=_without_numbers(output.native),
-                others=(),
-                ranking=None,
-                ends=tuple,
-                far_ends=tuple,
-            )
-            for output in self.outputs
-        ]
-        return replace(self, outputs=tuple(bare), decided=None)
-
-
 def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distribution: str) -> Expected:
     """Compute the expected values and tolerances for one set of inputs. Costs three to seven reference calls,
     and twelve more, of which some count twice, where results are whole numbers.
@@ -163,8 +80,14 @@ def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distr
     decided = EdgeDecisions(task, workload, inputs, unit=_edge_unit(task, growth=growth))
     outputs = []
     for index, tensor in enumerate(result_tensors(task)):
-        output = ExpectedOutput(tensor, high[index], native[index], ends=partial(decided.ends, index))
-        output = replace(output, far_ends=partial(decided.far_ends, index))
+        output = ExpectedOutput(
+            tensor,
+            high[index],
+            native[index],
+            ends=partial(decided.ends, index),
+            far_ends=partial(decided.far_ends, index),
+            steep_ends=partial(decided.steep_ends, index),
+        )
         if is_float(tensor.dtype):
             measured = _measure(output, due[index], [[shift[index] for shift in runs] for runs in shifts])
             output = replace(output, limits=_limits(task, output, measured, growth=growth), finite=measured.finite)
@@ -179,16 +102,6 @@ def _edge_share(output: ExpectedOutput, due: Array) -> float:
     """Return the share of elements that jump as the native answer decides, and two more: other inputs have others."""
     jumps = int(((due - output.high).abs() > output.allowed).sum())
     return float((jumps + 2 * (due.numel() >= _MANY_ELEMENTS)) / due.numel())
-
-
-def _without_numbers(array: Array) -> Array:
-    return array.new_zeros(()).expand(array.shape)
-
-
-def rms(values: Array) -> float:
-    """Return the root of the mean square."""
-    flat = values.reshape(-1)
-    return math.sqrt(float(torch.dot(flat, flat)) / flat.numel()) if flat.numel() else 0.0
 
 
 def _shifts(
@@ -245,8 +158,7 @@ def _edge_unit(task: Task, *, growth: float) -> float | None:
     dtypes = float_dtypes(task.signature.inputs) or float_dtypes(task.signature.outputs) or ["float32"]
     if "float64" in dtypes:
         return None
-    # a division on a GPU alone may be off by four roundings, and others come before and after it
-    return 3 * (2 + growth) * max(_working_roundoff(task, dtype) for dtype in dtypes)
+    return AT_EDGES * (2 + growth) * max(_working_roundoff(task, dtype) for dtype in dtypes)
 
 
 def _with_edges(
