@@ -41,7 +41,7 @@ from evokernel.task import DTYPES, Task, Workload
 from evokernel.tasks import load_task
 
 _QUIET_TIMEOUT_S = 120.0
-_SCRATCH_LIMIT_BYTES = 4 << 30
+_SCRATCH_BYTES, _SCRATCH_SHARE = 4 << 30, 1 / 16  # each batch begins with all of it filled anew
 # Not the build's own reason: the candidate's code ran there and could reveal hidden shapes.
 _UNRECORDABLE = (
     "run in a worker, for what run() does cannot be recorded: a zero_, fill_ or copy_ on memory that is not "
@@ -71,7 +71,8 @@ class CudaBench:
             raise HarnessError("a GPU that was there is gone")
         numbers = shape_numbers(self.bench.workloads)
         workloads = [bound.workload for bound in sorted(numbers, key=lambda bound: numbers[bound])]
-        limits = PlanLimits(shared_bytes=gpu.shared_bytes, scratch_bytes=_SCRATCH_LIMIT_BYTES)
+        scratch_bytes = max(_SCRATCH_BYTES, int(_SCRATCH_SHARE * gpu.memory_bytes))
+        limits = PlanLimits(shared_bytes=gpu.shared_bytes, scratch_bytes=scratch_bytes)
         target = Target(gpu.capability, limits)
         checked = read_artifact(artifact, self.bench.task, workloads=workloads, target=target)
         if checked.plans.unrecordable:
