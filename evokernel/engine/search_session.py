@@ -4,7 +4,6 @@ import asyncio
 import math
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from archive.account import RunAccount
 from archive.calls import failed_tries
@@ -21,6 +20,7 @@ from evokernel.engine.model_gate import is_drafter, no_candidate
 from evokernel.engine.promotion import PromotionPolicy
 from evokernel.engine.run_clock import HEARTBEAT_S, RunClock
 from evokernel.engine.scheduler import StepScheduler
+from evokernel.engine.search_run import SearchRun
 from evokernel.engine.snapshot import Snapshots
 from evokernel.engine.state import SearchState
 from evokernel.engine.step_looks import StepLooks
@@ -39,9 +39,6 @@ from evokernel.records.step import Draft, InsightReply, LookRequest, Selection, 
 from evokernel.source.tunables import skeleton_hash
 from islands.archipelago import EVERYWHERE
 from islands.diversity import diversity_of
-
-if TYPE_CHECKING:
-    from evokernel.engine.search import Search
 
 DIVERSITY_EVERY = 32
 """Results between two measurements of the islands' diversity."""
@@ -63,7 +60,7 @@ class SearchSession:
     """
 
     def __init__(
-        self, search: "Search", evaluator: Evaluator, *, clock: RunClock, snapshots: Snapshots, setting: SearchSetting
+        self, search: SearchRun, evaluator: Evaluator, *, clock: RunClock, snapshots: Snapshots, setting: SearchSetting
     ) -> None:
         self._search = search
         self._parts = search.parts
