@@ -123,7 +123,8 @@ class SearchSession:
             self._parts.store.set_meta("fingerprint", self._fingerprint())
             self._snapshots.take(at_once=True)
         finally:
-            await self._drop_tasks()
+            await self._cancel_tasks()
+            await self._services.close()
         return reason
 
     # ------------------------------------------------------------------------------------------------ the loop
@@ -209,10 +210,6 @@ class SearchSession:
         if failures:
             raise failures[0]
         self._clock.beat()
-
-    async def _drop_tasks(self) -> None:
-        await self._cancel_tasks()
-        await self._services.close()
 
     async def _cancel_tasks(self) -> None:
         """Cancel work in flight; its leases stay open."""
@@ -309,7 +306,8 @@ class SearchSession:
         """
         settings, opening_s = self._config.evaluation, self._search.opening_s
         finals = FinalMeasurements(self._verdicts, self._notify, settings=settings, opening_s=opening_s)
-        seed = self._first_seed()
+        first = self.account.seed  # the winner is compared with it
+        seed = [self._parts.store.results([first.seq])[first.seq].elite()] if first else []
         seed_ids = {each.candidate.id for each in seed}
         contenders = finals.contenders(self._fold.history.elites.values())
         if contenders and contenders[0].candidate.id in seed_ids:
@@ -339,11 +337,6 @@ class SearchSession:
             return False
         self._fold.apply_evaluation(self._parts.store.last_seq(), evaluation)
         return evaluation.ok
-
-    def _first_seed(self) -> list[Elite]:
-        """Return the first right seed, which the winner is compared with; an empty list without one."""
-        seed = self.account.seed
-        return [] if seed is None else [self._parts.store.results([seed.seq])[seed.seq].elite()]
 
     def _store_proposal(self, proposal: Proposal) -> None:
         source = proposal.candidate.source  # one that was proposed before keeps the hashes it has in the store
