@@ -36,7 +36,8 @@ from archive.store import Store  # noqa: E402
 from benchmarks.peers.programs import make_program  # noqa: E402
 from evokernel.config.load import parse_config  # noqa: E402
 from evokernel.config.run import RunConfig  # noqa: E402
-from evokernel.engine.search import Parts, Search  # noqa: E402
+from evokernel.engine.search import Search  # noqa: E402
+from evokernel.engine.search_run import Parts  # noqa: E402
 from evokernel.engine.stoppers import stopper_from  # noqa: E402
 from evokernel.protocols import Evaluator, Listener, Operator  # noqa: E402
 from evokernel.records.candidate import Candidate  # noqa: E402

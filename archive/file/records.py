@@ -153,20 +153,10 @@ def evaluation_row(evaluation: Evaluation, *, seq: int, origin: str = "") -> tup
 
 
 def _timing(value: dict[str, Any]) -> Timing:
-    floor, limit = value["floor_us"], value.get("limit")  # older releases wrote no limit
-    return Timing(
-        workload=value["workload"],
-        baseline=value["baseline"],
-        weight=float(value["weight"]),
-        candidate_us=float(value["candidate_us"]),
-        baseline_us=float(value["baseline_us"]),
-        log_speedup=float(value["log_speedup"]),
-        log_error=float(value["log_error"]),
-        pairs=value["pairs"],
-        verdict=Verdict(value["verdict"]),
-        floor_us=None if floor is None else float(floor),
-        limit=None if limit is None else Limit(limit),
-    )
+    measured = {name: float(value[name]) for name in _MEASURED if value[name] is not None}
+    limit = value.get("limit")  # older releases wrote none
+    names = {"verdict": Verdict(value["verdict"]), "limit": None if limit is None else Limit(limit)}
+    return Timing(**value | measured | names)
 
 
 def _floats(text: str) -> dict[str, float]:

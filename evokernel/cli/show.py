@@ -89,8 +89,7 @@ def _list(store: Path | None, top: int, *, as_json: bool) -> None:
 
 def _source_alone(source: str) -> None:
     # A pipe or a file gets every byte; a terminal gets nothing that could steer it.
-    terminal = sys.stdout.isatty()
-    click.echo(clean(source) if terminal else source, nl=False)
+    click.echo(clean(source) if sys.stdout.isatty() else source, nl=False)
 
 
 def _show(found: CandidateDetails) -> None:

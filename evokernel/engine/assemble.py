@@ -22,7 +22,8 @@ from evokernel.config.topology import wrong_routes
 from evokernel.engine.model_gate import ModelMissing, is_drafter
 from evokernel.engine.plugin_parts import PluginChooser, PluginSelector
 from evokernel.engine.remark_listener import RemarkListener
-from evokernel.engine.search import Parts, Search, edits_since
+from evokernel.engine.search import Search, edits_since
+from evokernel.engine.search_run import Parts
 from evokernel.engine.stoppers import stopper_from
 from evokernel.errors import ConfigError, RunMismatch
 from evokernel.evaluate.build.confined_compilers import local_language

@@ -7,125 +7,35 @@ engine ended have leases, and are judged again.
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import yaml
 
-from archive.account import RunAccount
 from archive.identity import RunIdentity
 from archive.session_notes import write_host_activity
 from archive.store import Store
 from archive.verdict_filter import verdict_filter_of
 from evokernel import __version__
-from evokernel.agents.services import ServiceReference
 from evokernel.config.changes import edits_between
 from evokernel.config.load import parse_config
 from evokernel.config.run import RunConfig, dump_config, flatten
 from evokernel.engine.context import SearchSetting
-from evokernel.engine.model_gate import ModelGate
 from evokernel.engine.rejudging import rejudge_leaders
 from evokernel.engine.run_clock import RunClock
+from evokernel.engine.search_run import SearchRun
 from evokernel.engine.search_session import SearchSession
 from evokernel.engine.snapshot import Snapshots
-from evokernel.engine.state import SearchState
 from evokernel.engine.state_fold import StateFold
-from evokernel.engine.stoppers import FirstOf
-from evokernel.llm.recordings import RecordedReply
-from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, has_hosts
-from evokernel.records.candidate import Candidate
+from evokernel.protocols import Evaluator, has_hosts
 from evokernel.records.evaluation import EvaluatorIdentity
-from evokernel.records.events import Notice, ProposalCommitted, ResultCommitted
+from evokernel.records.events import Notice
 from evokernel.records.remarks import RemarkKind
-from evokernel.task import Task
-from islands.archipelago import Archipelago
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The live objects of a search."""
-
-    task: Task
-    """The task, on the device class of the run."""
-    language: Language
-    """The language of the candidates."""
-    store: Store
-    """Open for writing."""
-    archipelago: Archipelago
-    """The policies of the islands."""
-    evaluator: AbstractAsyncContextManager[Evaluator]
-    """Entered when the search begins, left when it ends."""
-    stopper: FirstOf
-    """The rules that end the search."""
-    listeners: Sequence[Listener]
-    """Receive every event."""
-    model: LanguageModel | None = None
-    """Answers operators that ask one; None where prompts are answered elsewhere."""
-    asking_at_once: int = 0
-    """The most operators that wait for a model at once."""
-    foreign: tuple[Candidate, ...] = ()
-    """Correct kernels for the task in other languages."""
-    replayed: Mapping[int, RecordedReply] = field(default_factory=dict)
-    """Origins of a recorded run, by step."""
-    agents: ServiceReference | None = None
-    """Where agents look for the services of this search; None without agents."""
-
-
-class Search:
-    """One engine on one store.
-
-    Args:
-        config: the settings, to be compared with those in the store.
-        in_flight: proposals that wait or are judged at once.
-        handed_in_only: judge what others have handed in, and end: ask no operator, use up no budget, measure no winner.
-        clock: in s; counts the rests of models.
-    """
-
-    def __init__(
-        self,
-        parts: Parts,
-        *,
-        config: RunConfig,
-        seeds: Sequence[Candidate],
-        in_flight: int,
-        handed_in_only: bool = False,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.parts = parts
-        self.config = config
-        self.seeds = seeds
-        self.in_flight = in_flight
-        self.handed_in_only = handed_in_only
-        self.finals = not handed_in_only  # whether the winner is measured anew at the end
-        self.finish_s = 20.0
-        """Time after that of the budget in which what is in flight may end, in s."""
-        self.stopper = parts.stopper
-        self.fold = StateFold(parts.archipelago, parts.language)
-        self.stop_asked = ""
-        self.opening_s = 0.0
-        """Time that the evaluator took to open, in s."""
-        self.finishing = False
-        """True once nothing more is asked, and the winner is measured anew."""
-        rules_go_on = config.budget.when_spent == "rules"
-        self.gate = ModelGate(parts.model, self.notify, most=parts.asking_at_once, rules_go_on=rules_go_on, clock=clock)
-
-    @property
-    def state(self) -> SearchState:
-        """The state after the facts so far; read only."""
-        return self.fold.state
-
-    @property
-    def account(self) -> RunAccount:
-        """The account of the run."""
-        return self.state.account
-
-    def stop(self, reason: str) -> None:
-        """Ask nothing more; work in flight is finished and committed."""
-        self.stop_asked = reason
-        self.gate.stop_new_calls()
+class Search(SearchRun):
+    """One engine on one store."""
 
     async def run(self) -> str:
         """Search until a budget is used or a stop is asked for; return the reason.
@@ -178,11 +88,6 @@ class Search:
             guide=self.parts.language.guide(self.parts.task),
             foreign=self.parts.foreign,
         )
-
-    def notify(self, event: ProposalCommitted | ResultCommitted | Notice) -> None:
-        """Pass an event to every listener."""
-        for listener in self.parts.listeners:
-            listener.hear(event)
 
 
 def _note_hosts(store: Store, evaluator: Evaluator) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import math
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from archive.account import RunAccount
 from archive.calls import failed_tries
@@ -21,6 +20,7 @@ from evokernel.engine.model_gate import is_drafter, no_candidate
 from evokernel.engine.promotion import PromotionPolicy
 from evokernel.engine.run_clock import HEARTBEAT_S, RunClock
 from evokernel.engine.scheduler import StepScheduler
+from evokernel.engine.search_run import SearchRun
 from evokernel.engine.snapshot import Snapshots
 from evokernel.engine.state import SearchState
 from evokernel.engine.step_looks import StepLooks
@@ -39,9 +39,6 @@ from evokernel.records.step import Draft, InsightReply, LookRequest, Selection, 
 from evokernel.source.tunables import skeleton_hash
 from islands.archipelago import EVERYWHERE
 from islands.diversity import diversity_of
-
-if TYPE_CHECKING:
-    from evokernel.engine.search import Search
 
 DIVERSITY_EVERY = 32
 """Results between two measurements of the islands' diversity."""
@@ -63,7 +60,7 @@ class SearchSession:
     """
 
     def __init__(
-        self, search: "Search", evaluator: Evaluator, *, clock: RunClock, snapshots: Snapshots, setting: SearchSetting
+        self, search: SearchRun, evaluator: Evaluator, *, clock: RunClock, snapshots: Snapshots, setting: SearchSetting
     ) -> None:
         self._search = search
         self._parts = search.parts
@@ -126,7 +123,8 @@ class SearchSession:
             self._parts.store.set_meta("fingerprint", self._fingerprint())
             self._snapshots.take(at_once=True)
         finally:
-            await self._drop_tasks()
+            await self._cancel_tasks()
+            await self._services.close()
         return reason
 
     # ------------------------------------------------------------------------------------------------ the loop
@@ -212,10 +210,6 @@ class SearchSession:
         if failures:
             raise failures[0]
         self._clock.beat()
-
-    async def _drop_tasks(self) -> None:
-        await self._cancel_tasks()
-        await self._services.close()
 
     async def _cancel_tasks(self) -> None:
         """Cancel work in flight; its leases stay open."""
@@ -312,7 +306,8 @@ class SearchSession:
         """
         settings, opening_s = self._config.evaluation, self._search.opening_s
         finals = FinalMeasurements(self._verdicts, self._notify, settings=settings, opening_s=opening_s)
-        seed = self._first_seed()
+        first = self.account.seed  # the winner is compared with it
+        seed = [self._parts.store.results([first.seq])[first.seq].elite()] if first else []
         seed_ids = {each.candidate.id for each in seed}
         contenders = finals.contenders(self._fold.history.elites.values())
         if contenders and contenders[0].candidate.id in seed_ids:
@@ -342,11 +337,6 @@ class SearchSession:
             return False
         self._fold.apply_evaluation(self._parts.store.last_seq(), evaluation)
         return evaluation.ok
-
-    def _first_seed(self) -> list[Elite]:
-        """Return the first right seed, which the winner is compared with; an empty list without one."""
-        seed = self.account.seed
-        return [] if seed is None else [self._parts.store.results([seed.seq])[seed.seq].elite()]
 
     def _store_proposal(self, proposal: Proposal) -> None:
         source = proposal.candidate.source  # one that was proposed before keeps the hashes it has in the store

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -317,8 +316,8 @@ def config_of(run: RunFacts) -> RunConfig:
 def _publish(texts: Mapping[str, str], out: Path, check: Callable[[Path], str]) -> None:
     """Write all files or none, from a temporary folder; `check` returns its fault, or nothing."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
-    try:
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent, ignore_cleanup_errors=True) as drafts:
+        staging = Path(drafts)
         for name, text in texts.items():
             (staging / name).write_text(text, encoding="utf-8")
         complaint = check(staging)
@@ -327,8 +326,6 @@ def _publish(texts: Mapping[str, str], out: Path, check: Callable[[Path], str]) 
         out.mkdir(exist_ok=True)
         for name in texts:
             os.replace(staging / name, out / name)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
 
 
 def _provenance(

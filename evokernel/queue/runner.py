@@ -188,7 +188,8 @@ class QueueRunner:
         before, limits, told = planned
         number = self._queue.begin_slice(entry.id, limits, before, at=self._clock.now())
         began = self._clock.elapsed()
-        self._say(f"entry {entry.id}, {entry.config.stem}: {limits.seconds / 60:.0f} min{_money(limits)}")
+        money = "" if limits.dollars is None else f", at most ${limits.dollars:.2f}"
+        self._say(f"entry {entry.id}, {entry.config.stem}: {limits.seconds / 60:.0f} min{money}")
         try:
             log, mark = self._queue.log(entry.id), self._mark(number)
             session = self._host.start(command_of(entry, told), log=log, mark=mark)
@@ -369,7 +370,3 @@ class QueueRunner:
 
 def _back_off(faults: int) -> float:
     return float(min(BACK_OFF_S * 2 ** min(faults - 1, 16), LONGEST_BACK_OFF_S))
-
-
-def _money(limits: SliceLimits) -> str:
-    return "" if limits.dollars is None else f", at most ${limits.dollars:.2f}"

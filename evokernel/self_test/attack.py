@@ -215,7 +215,8 @@ async def _attack(
                 f"{judged.stage.value}: {judged.feedback}"
             )
         known = await asyncio.to_thread(look, task, judged) if kernel.language == "cpp" else look_on_gpu(task)
-        lacking = {exhibit.name: _lack(exhibit, known.lacks) for exhibit in exhibits}
+        lacks = known.lacks
+        lacking = {each.name: "; ".join(lacks[need] for need in each.needs if need in lacks) for each in exhibits}
         possible = [exhibit for exhibit in exhibits if not lacking[exhibit.name]]
         ended = await asyncio.gather(*map(attempt, possible), return_exceptions=True)
         for error in filter(None, ended):
@@ -224,10 +225,6 @@ async def _attack(
     trials.sort(key=lambda trial: order.index(trial.exhibit.name))
     left_out = {name: reason for name, reason in lacking.items() if reason}
     return SelfTest(spec, kernel, evaluator.identity, judged, tuple(trials), left_out)
-
-
-def _lack(exhibit: Exhibit, lacks: Mapping[str, str]) -> str:
-    return "; ".join(lacks[need] for need in exhibit.needs if need in lacks)
 
 
 def _ending(exhibit: Exhibit, evaluation: Evaluation, honest: Evaluation) -> TrialOutcome:

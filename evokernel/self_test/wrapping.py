@@ -100,7 +100,8 @@ def _macros(task: Task, paces: Sequence[CallCounts], bias: Sequence[float]) -> l
     ]
     read = [(name, scope.count(tensor)) for name, tensor in tensors if tensor.role is Role.INPUT]
     last, last_count = read[-1] if read else ("nullptr", "0")
-    searched = [f"if ({scope.condition(workload)}) return {number};" for number, workload in enumerate(_searched(task))]
+    (offered,) = task.workloads.values()
+    searched = [f"if ({scope.condition(each)}) return {number};" for number, each in enumerate(offered.search)]
     found = {
         "PARAMETERS": ", ".join(f"{kind} {name}" for kind, name in zip(types, names, strict=True)),
         "ARGUMENTS": ", ".join(names),
@@ -121,11 +122,6 @@ def _macros(task: Task, paces: Sequence[CallCounts], bias: Sequence[float]) -> l
         "PLACE_COUNT": str(len(tensors)),
     }
     return [f"#define EVK_{name} {text}" for name, text in found.items()]
-
-
-def _searched(task: Task) -> tuple[Workload, ...]:
-    (workloads,) = task.workloads.values()
-    return workloads.search
 
 
 def _type(argument: Tensor | Scalar) -> str:

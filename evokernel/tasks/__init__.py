@@ -129,6 +129,8 @@ def load_task(spec: str) -> Task:
         loader.loader.exec_module(module)
     except TaskError:
         raise
+    except SystemExit as error:  # in a thread of an event loop it would end the loop, and leave its tasks unread
+        raise TaskError(f"{path}{_line_in(error, path)} ends the process; a task file must return") from error
     except Exception as error:  # a user's file may raise anything; it becomes one clear message
         if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "torch":
             raise  # not the file's fault; the command says what to install

@@ -213,8 +213,10 @@ def _publish(folder: Path, files: dict[str, bytes], facts: dict[str, Any], choic
 def _put(contents: Mapping[str, bytes], folder: Path) -> None:
     """Write all files beside the folder first, so that an earlier dataset stays whole until they are there."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
+    with tempfile.TemporaryDirectory(
+        prefix=f".{folder.name}-", dir=folder.parent, ignore_cleanup_errors=True
+    ) as drafts:
+        staging = Path(drafts)
         for name, content in contents.items():
             (staging / name).parent.mkdir(exist_ok=True)
             (staging / name).write_bytes(content)
@@ -223,8 +225,6 @@ def _put(contents: Mapping[str, bytes], folder: Path) -> None:
         for name in contents:
             (folder / name).parent.mkdir(exist_ok=True)
             os.replace(staging / name, folder / name)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
 
 
 def _remove_earlier(folder: Path) -> None:

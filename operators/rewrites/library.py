@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from evokernel.task import Task
 
@@ -22,6 +22,44 @@ class RewriteSite(Protocol):
     @property
     def label(self) -> str:
         """Name of the place, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSite:
+    """A place in a kernel where a rewrite is legal."""
+
+    label: str
+    """Its name, for people."""
+    kernel: Any
+    """The kernel, in the source that was searched."""
+    found: Any
+    """What the rewrite has found there."""
+
+
+class KernelRewrite:
+    """A transformation of one kernel at a time: a subclass finds its places, and edits the source at one of them."""
+
+    edits: ClassVar[type[Any]]
+    """Edits of a source in the language; made of the source as it was read."""
+
+    def places(self, module: Any, kernel: Any) -> Iterable[tuple[str, Any]]:
+        """Yield the places in a kernel where the rewrite is legal, best first: name, and what `edit` gets."""
+        raise NotImplementedError
+
+    def edit(self, edits: Any, kernel: Any, found: Any) -> None:
+        """Write the rewrite at a place into the edits of the source."""
+        raise NotImplementedError
+
+    def sites(self, module: Any) -> list[KernelSite]:
+        """Return the sites in all kernels."""
+        kernels = module.kernels.values()
+        return [KernelSite(label, kernel, found) for kernel in kernels for label, found in self.places(module, kernel)]
+
+    def apply(self, module: Any, site: KernelSite) -> str:
+        """Return the source rewritten at a site."""
+        edits = self.edits(module)
+        self.edit(edits, site.kernel, site.found)
+        return str(edits.result())
 
 
 ReadT = TypeVar("ReadT")

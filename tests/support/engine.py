@@ -11,7 +11,8 @@ from evokernel.agents.services import ServiceReference
 from evokernel.config.run import RunConfig
 from evokernel.engine.assemble import make_archipelago, make_operators
 from evokernel.engine.remark_listener import RemarkListener
-from evokernel.engine.search import Parts, Search
+from evokernel.engine.search import Search
+from evokernel.engine.search_run import Parts
 from evokernel.engine.state import SearchState
 from evokernel.engine.state_fold import StateFold
 from evokernel.engine.stoppers import stopper_from

@@ -5,7 +5,8 @@ from pathlib import Path
 from archive.store import Store
 from evokernel.config.run import RunConfig
 from evokernel.engine.assemble import make_archipelago, make_operators
-from evokernel.engine.search import Parts, Search
+from evokernel.engine.search import Search
+from evokernel.engine.search_run import Parts
 from evokernel.engine.stoppers import stopper_from
 from evokernel.languages import make_language
 from evokernel.languages.toolchain import run_plain

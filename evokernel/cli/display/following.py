@@ -157,7 +157,8 @@ class StoreFollower:
         with opened.store.database.snapshot():
             seen = opened.follower.advance()
             last_at = self._note_heartbeat(opened.store)
-            state = run_state(opened.store, heard=self._recently_heard())
+            recently = self._heard is not None and self._clock() - self._heard[1] < SILENT_S
+            state = run_state(opened.store, heard=recently)
             snapshot = opened.snapshot(state)
             run = opened.store.meta("run_id") or ""
         old = run != self._run and self._state not in (MISSING, RunState.NEW)
@@ -173,9 +174,6 @@ class StoreFollower:
             # A heartbeat that is seen for the first time may be old.
             self._heard = (found, -SILENT_S * 2 if self._heard is None else self._clock())
         return max(found, last_fact_at(store))
-
-    def _recently_heard(self) -> bool:
-        return self._heard is not None and self._clock() - self._heard[1] < SILENT_S
 
     def _unreadable(self, error: StoreError, notes: list[Notice]) -> StoreLook:
         """Note an unreadable file; report it only the second time, since a store may just be being created."""

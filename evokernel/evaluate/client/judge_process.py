@@ -106,7 +106,7 @@ class JudgeClient:
         if self._stderr >= 0:  # closed already while the search shuts down
             text = _end_of(self._stderr)
         await self.close(kill=True)
-        text = text or self._process.host_words()
+        text = text or self._process.host.words()
         return f" (exit {await self._process.wait()})" + (f":\n{text}" if text else "")
 
 
@@ -244,7 +244,7 @@ class _JudgeProcess:
     """One judge that a host forked; `ending` is the pipe on which the host says how it ended."""
 
     def __init__(self, host: JudgeHostClient, number: int, ending: int) -> None:
-        self._host = host
+        self.host = host
         self._number = number
         self._ending = ending
         self._loop = asyncio.get_running_loop()
@@ -262,11 +262,7 @@ class _JudgeProcess:
     def kill(self) -> None:
         """End it now."""
         if not self.ended:
-            self._host.kill(self._number)
-
-    def host_words(self) -> str:
-        """Return the end of what its host wrote, where the host has died."""
-        return self._host.words()
+            self.host.kill(self._number)
 
     def _read(self) -> None:
         text = os.read(self._ending, 16)

@@ -80,10 +80,6 @@ class VisiblePaths:
         """Return the absolute read-only paths."""
         return [str(path.absolute()) for path in self.read_only]
 
-    def write_names(self) -> list[str]:
-        """Return the absolute writable paths."""
-        return [str(path.absolute()) for path in self.writable]
-
 
 def run_confined(
     argv: Sequence[str],
@@ -118,7 +114,7 @@ def run_confined(
         for path in paths.writable:
             _give(path, uid)
     code = _filter(children) if sandbox.seccomp else b""
-    read, write = paths.read_names(), paths.write_names()
+    read, write = paths.read_names(), [str(path.absolute()) for path in paths.writable]
     scratch = {"TMPDIR": write[0]} if write else {}  # compilers write temporary files
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     spec = {

@@ -6,7 +6,7 @@ filter refuses with an error (a program may go on without), and kills only calle
 
 import platform
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 
@@ -199,7 +199,8 @@ def _build(
         denied = {**denied, **FORKS}
         own = _on(TGKILL[column], _own_rule()) + _on(PRLIMIT[column], _own_rule())
         own += _on(FCNTL[column], _refused_arguments(1, FOREIGN_COMMANDS))
-        own += _on(MADVISE[column], _own_advice_rule()) + _on(PRCTL[column], _refused_arguments(0, FOREIGN_ATTRIBUTES))
+        own += _on(MADVISE[column], _only_arguments(2, sorted(OWN_ADVICE)))
+        own += _on(PRCTL[column], _refused_arguments(0, FOREIGN_ATTRIBUTES))
         if not handlers:  # a sanitizer's runtime needs them
             own += _on(SIGACTION[column], _refused_arguments(0, FAULT_SIGNALS))
     else:
@@ -213,7 +214,8 @@ def _build(
         IOCTL[column], _refused_arguments(1, (*TERMINAL_INJECTION, *SOCKET_OWNER) if own else TERMINAL_INJECTION)
     )
     if unix_sockets:
-        code += _on(SOCKET[column], _family_rule(families)) + _on(SOCKETPAIR[column], _family_rule(families))
+        rule = _only_arguments(0, families)
+        code += _on(SOCKET[column], rule) + _on(SOCKETPAIR[column], rule)
     code.append((RETURN, 0, 0, ALLOW))
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
 
@@ -243,24 +245,18 @@ def _own_rule() -> list[Instruction]:
     return [*code, (RETURN, 0, 0, ERRNO | EPERM), (RETURN, 0, 0, ALLOW)]
 
 
-def _family_rule(families: tuple[int, ...]) -> list[Instruction]:
-    """Allow sockets of these address families alone."""
-    rule: list[Instruction] = [(LOAD, 0, 0, ARGUMENTS_OFFSET)]
-    for family in families:
-        rule += [(JUMP_EQUAL, 0, 1, family), (RETURN, 0, 0, ALLOW)]
-    return [*rule, (RETURN, 0, 0, ERRNO | EPERM)]
+def _only_arguments(index: int, values: Iterable[int]) -> list[Instruction]:
+    """Allow a call with one of these values as its argument number `index`, from 0, and no other."""
+    return _by_argument(index, values, ALLOW, ERRNO | EPERM)
 
 
-def _refused_arguments(index: int, values: tuple[int, ...]) -> list[Instruction]:
+def _refused_arguments(index: int, values: Iterable[int]) -> list[Instruction]:
     """Refuse a call with one of these values as its argument number `index`, from 0."""
+    return _by_argument(index, values, ERRNO | EPERM, ALLOW)
+
+
+def _by_argument(index: int, values: Iterable[int], then: int, otherwise: int) -> list[Instruction]:
     rule: list[Instruction] = [(LOAD, 0, 0, ARGUMENTS_OFFSET + 8 * index)]
     for value in values:
-        rule += [(JUMP_EQUAL, 0, 1, value), (RETURN, 0, 0, ERRNO | EPERM)]
-    return [*rule, (RETURN, 0, 0, ALLOW)]
-
-
-def _own_advice_rule() -> list[Instruction]:
-    rule: list[Instruction] = [(LOAD, 0, 0, ARGUMENTS_OFFSET + 16)]
-    for advice in sorted(OWN_ADVICE):
-        rule += [(JUMP_EQUAL, 0, 1, advice), (RETURN, 0, 0, ALLOW)]
-    return [*rule, (RETURN, 0, 0, ERRNO | EPERM)]
+        rule += [(JUMP_EQUAL, 0, 1, value), (RETURN, 0, 0, then)]
+    return [*rule, (RETURN, 0, 0, otherwise)]

@@ -74,8 +74,8 @@ def export_pair(
     device = DEVICE_OF[language]
     task, task_back = task.on(device), task_back.on(device)
     out.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
-    try:
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent, ignore_cleanup_errors=True) as drafts:
+        staging = Path(drafts)
         with JudgeHostClient(device) as host:  # it imports torch once for both
             made = export(forward, names[0], out=staging / "forward", notify=notify, start=host)
             made_back = export(backward, names[1], out=staging / "backward", notify=notify, start=host)
@@ -100,8 +100,6 @@ def export_pair(
         (staging / "README.md").write_text(text, encoding="utf-8")
         (staging / "provenance.json").write_text(_provenance(ids, name=name, figures=figures), encoding="utf-8")
         _move(staging, out)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
     return ExportedPair(out, name, made, made_back, checked, figures)
 
 

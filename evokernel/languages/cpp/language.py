@@ -45,6 +45,7 @@ class CppLanguage:
     name = "cpp"
     suffix = ".cpp"
     syntax = "cpp"
+    static_check = staticmethod(static_check.static_check)
 
     def __init__(
         self, *, run: CompilerRunner, threads: int = 1, compile_timeout_s: float = 30.0, memory_bytes: int = 2 << 30
@@ -79,11 +80,6 @@ class CppLanguage:
     def program_hash(self, source: str) -> str:
         """Return a hash over the whole text: `__LINE__` and `#x` depend on comments and layout."""
         return Candidate(source, self.name).id
-
-    @staticmethod
-    def static_check(source: str) -> str | None:
-        """Return why the source cannot be tried, or None. Early feedback, not security."""
-        return static_check.static_check(source)
 
     def guide(self, task: Task) -> str:
         """Return the signature of `run` for a task and the contract around it."""

@@ -75,16 +75,12 @@ class _Lexer:
                 elif self.directive is not None:
                     self.directive.append(token)
                 yield token
-                if self._at_parameters(place):
+                naming = self.directive is not None and len(self.directive) == 2 and self.directive[0] == "define"
+                if naming and self.text.startswith("(", place):
                     yield "()"  # `#define F(x)` and `#define F (x)` differ by nothing else
                 fresh = False
         if self.directive is not None:
             yield "\n"
-
-    def _at_parameters(self, place: int) -> bool:
-        """Say whether the parameters of a macro begin here, right behind its name."""
-        defining = self.directive is not None and self.directive[:1] == ["define"] and len(self.directive) == 2
-        return defining and self.text.startswith("(", place)
 
     def _at_header(self) -> bool:
         """Say whether the name of a header may stand here; in one `/*` begins no comment."""

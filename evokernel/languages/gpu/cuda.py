@@ -23,12 +23,32 @@ _HELPER_VERSION = 1
 """Raised whenever the helper compiles or launches the same source in another way."""
 
 
+def digest_failure(failure: Mapping[str, Any], source: str) -> str:
+    """Return the message of a failure as `evaluate/inside/untrusted/cuda_faults` describes one.
+
+    Raises `ValueError` if it is another document.
+    """
+    try:
+        if failure["hidden"] or failure["stage"] != "resources":
+            return triton_messages.digest_failure(failure, source)
+        resource, required, limit = str(failure["resource"]), int(failure["required"]), int(failure["limit"])
+        advice = _ADVICE[resource]
+    except (KeyError, TypeError, OverflowError) as error:
+        raise ValueError(f"not a failure: {error!r}") from None
+    names = ", ".join(tunable.name for tunable in read_tunables(source).tunables)
+    here = f" (tunables here: {names})" if names else ""
+    unit = "bytes of shared memory" if resource == "shared memory" else resource
+    return f"the kernel needs {required} {unit} for a block; the device has {limit}: {advice}{here}"
+
+
 class CudaLanguage(GpuPythonLanguage):
     """CUDA C++ in a Python module, with `run`, which launches its kernels."""
 
     name = "cuda"
     program = "cuda_build"
     suffix = ".cu.py"
+    static_check = staticmethod(cuda_static_check.static_check)
+    digest = staticmethod(digest_failure)
 
     def __init__(
         self,
@@ -48,20 +68,11 @@ class CudaLanguage(GpuPythonLanguage):
         torch = importlib.metadata.version("torch")
         self.environment = f"nvrtc {tools['version']}{known} helper {_HELPER_VERSION} torch {torch} {self._target}"
 
-    @staticmethod
-    def static_check(source: str) -> str | None:
-        """Return why the source cannot be tried, or None. Early feedback, not security."""
-        return cuda_static_check.static_check(source)
-
     def guide(self, task: Task) -> str:
         """Return the signature of `run` for a task and the contract around it."""
         return cuda_guide.guide(
             task, device=self._device, target=self._target, headers=self._headers, further=self._further.names()
         )
-
-    def digest(self, failure: Mapping[str, Any], source: str) -> str:
-        """Return a failure of the build as a message to the author. Raises `ValueError` for another document."""
-        return digest_failure(failure, source)
 
     def _tools(self) -> Mapping[str, Any]:
         """Return the tools that the forge finds: it may see less of the machine than we do."""
@@ -73,21 +84,3 @@ class CudaLanguage(GpuPythonLanguage):
         if not asked.answer["disassembler"]:
             raise LanguageError("cuobjdump, which reads what was compiled, is missing: pip install triton")
         return asked.answer
-
-
-def digest_failure(failure: Mapping[str, Any], source: str) -> str:
-    """Return the message of a failure as `evaluate/inside/untrusted/cuda_faults` describes one.
-
-    Raises `ValueError` if it is another document.
-    """
-    try:
-        if failure["hidden"] or failure["stage"] != "resources":
-            return triton_messages.digest_failure(failure, source)
-        resource, required, limit = str(failure["resource"]), int(failure["required"]), int(failure["limit"])
-        advice = _ADVICE[resource]
-    except (KeyError, TypeError, OverflowError) as error:
-        raise ValueError(f"not a failure: {error!r}") from None
-    names = ", ".join(tunable.name for tunable in read_tunables(source).tunables)
-    here = f" (tunables here: {names})" if names else ""
-    unit = "bytes of shared memory" if resource == "shared memory" else resource
-    return f"the kernel needs {required} {unit} for a block; the device has {limit}: {advice}{here}"

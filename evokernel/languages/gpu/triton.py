@@ -4,9 +4,8 @@ import importlib.metadata
 import importlib.util
 import re
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from evokernel.errors import LanguageError
 from evokernel.languages.device_limits import DeviceLimits
@@ -27,6 +26,8 @@ class TritonLanguage(GpuPythonLanguage):
 
     name = "triton"
     program = "triton_build"
+    static_check = staticmethod(triton_static_check.static_check)
+    digest = staticmethod(digest_failure)
 
     def __init__(
         self, *, forge: PythonCompiler | None, device: DeviceLimits | None = None, compile_timeout_s: float = 30.0
@@ -35,18 +36,9 @@ class TritonLanguage(GpuPythonLanguage):
         super().__init__(forge=forge, device=device, compile_timeout_s=compile_timeout_s)
         self.environment = f"{_versions()} sm_{self._device.capability}"
 
-    @staticmethod
-    def static_check(source: str) -> str | None:
-        """Return why the source cannot be tried, or None. Early feedback, not security."""
-        return triton_static_check.static_check(source)
-
     def guide(self, task: Task) -> str:
         """Return the signature of `run` for a task and the contract around it."""
         return triton_guide.guide(task, device=self._device)
-
-    def digest(self, failure: Mapping[str, Any], source: str) -> str:
-        """Return a failure of the build as a message to the author. Raises `ValueError` for another document."""
-        return digest_failure(failure, source)
 
 
 def _versions() -> str:

@@ -242,7 +242,7 @@ def compare_gradients(subject: UserOperation, layout: Layout, module: ModuleType
             with torch.no_grad():
                 results = _flat(forward(*inputs.values()))
                 left = iter(tangents)
-                flowing = [_dimensioned(next(left)) if each.requires_grad else None for each in outputs]
+                flowing = [torch.atleast_1d(next(left)) if each.requires_grad else None for each in outputs]
                 found = _flat(backward(*backward_inputs(module, inputs, results, flowing)))
             for made, expected in zip([*results[: module.OUTPUTS], *found], [*outputs, *due], strict=True):
                 torch.testing.assert_close(made.reshape(expected.shape), expected.detach(), equal_nan=True, **_CLOSE)
@@ -295,7 +295,3 @@ def _shapes(module: ModuleType, forward: Project, *, stem: str) -> dict[str, tup
 
 def _flat(result: Any) -> list[Any]:
     return list(result) if isinstance(result, (tuple, list)) else [result]
-
-
-def _dimensioned(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor if tensor.ndim else tensor.reshape(1)

@@ -31,6 +31,7 @@ call = json.loads(sys.argv[1])
 os.environ.update(call["environment"])
 sys.path[:] = call["path"]
 importlib.import_module("evokernel.scaffold.inductor." + call["module"]).main(*call["arguments"])
+os._exit(0)  # the answer is a file; an interpreter tidies torch's compiler up for a second
 """
 _HEAD = '''"""Inductor's program for {name}, written by torch {version} for all sizes.
 

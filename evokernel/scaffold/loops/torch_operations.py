@@ -107,7 +107,8 @@ class OperationConverter:
         if name in ("split", "split_with_sizes", "unbind"):
             return self._parts_of(name, node)
         if name.startswith("max_pool"):
-            return self._max_pool(node)
+            shape, count = _shapes(node)[0], _axes(node)
+            return [max_pooling(self._graph, self.value(node.args[0]), node.args[1:], shape, count=count)]
         if str(node.target) in ("aten.max.dim", "aten.min.dim"):
             return [self._extreme(node, f"{kind}{name}") for kind in ("a", "arg")]
         if name == "linalg_cholesky_ex":
@@ -341,9 +342,6 @@ class OperationConverter:
         return average_pooling(
             self._graph, self.value(node.args[0]), node.args[1:], _shapes(node)[0], count=_axes(node)
         )
-
-    def _max_pool(self, node: Any) -> list[Node]:
-        return [max_pooling(self._graph, self.value(node.args[0]), node.args[1:], _shapes(node)[0], count=_axes(node))]
 
 
 def _shapes(node: Any) -> list[tuple[int, ...]]:

@@ -147,7 +147,7 @@ def _overlapped(dims: tuple[_Dim, ...], tile: tuple[ir.Stmt, ...], nest: ir.For)
     for dim in dims:
         check = ir.Binary(">=", dim.loop.upper, ir.Var(dim.size))
         checks = check if checks is None else ir.Binary("&&", checks, check)
-    return tile if checks is None else (ir.If(checks, tile, (nest,), nest.notes),)
+    return tile if checks is None else (ir.If(checks, tile, (nest,), notes=nest.notes),)
 
 
 def _with_remainders(

@@ -187,7 +187,7 @@ def _with_room(room: _Room, notes: tuple[str, ...]) -> tuple[ir.Stmt, ...]:
         first = next(n for n, stmt in enumerate(body) if room.name in ir.names_in((stmt,)))
         match body[first]:
             case ir.Assign(ir.Var(name), "=", value) if name == room.name:
-                start = ir.Decl(room.kind, name, (), value, (*notes, *body[first].notes), body[first].after)
+                start = ir.Decl(room.kind, name, (), value, notes=(*notes, *body[first].notes), after=body[first].after)
                 return (*body[:first], start, *body[first + 1 :])
             case _:
                 return (ir.Decl(room.kind, room.name, notes=notes), *body)

@@ -45,14 +45,14 @@ class VectorForm:
             ):
                 value = self.full(init)
                 self.own.add(name)
-                return ir.Decl(kind.replace(self.vector.element, self.vector.name), name, (), value, stmt.notes)
+                return ir.Decl(kind.replace(self.vector.element, self.vector.name), name, (), value, notes=stmt.notes)
             case _ if reduction is not None and isinstance(reduction[0], ir.Var) and reduction[0].name in self.sums:
                 return self._reduce(stmt, *reduction)
             case ir.Assign(ir.Var(name) as target, op, value) if name in self.own:
-                return ir.Assign(target, op, self.full(value), stmt.notes)
+                return ir.Assign(target, op, self.full(value), notes=stmt.notes)
             case ir.Assign(ir.Index() as target, op, value):
                 self.stores += 1
-                return ir.Assign(self._store(target), op, self.full(value), stmt.notes)
+                return ir.Assign(self._store(target), op, self.full(value), notes=stmt.notes)
             case _:
                 raise NoVector(type(stmt).__name__)
 
@@ -61,9 +61,9 @@ class VectorForm:
         new = self.full(value)
         if op in "+*":
             sign = stmt.op if isinstance(stmt, ir.Assign) and stmt.op != "=" else f"{op}="
-            return ir.Assign(total, sign, new, stmt.notes)
+            return ir.Assign(total, sign, new, notes=stmt.notes)
         test = ir.Binary(">" if op == "max" else "<", new, total)
-        return ir.Assign(total, "=", ir.Ternary(test, new, total), stmt.notes)
+        return ir.Assign(total, "=", ir.Ternary(test, new, total), notes=stmt.notes)
 
     def _store(self, target: ir.Index) -> ir.Expr:
         if target.base in self.tiles:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from operators.rewrites.cuda.loops import CudaLoop
 from operators.rewrites.cuda.source import CudaModule, offset_of
-from operators.rewrites.library import TUNING, edited, unused_name
+from operators.rewrites.library import TUNING, KernelRewrite, edited, unused_name
 
 _HEAD = {"preproc_def", "preproc_function_def", "preproc_include", "preproc_call", "type_definition", "comment"}
 
@@ -79,6 +79,12 @@ class CudaEdits:
             return sum(map(len, lines[: tuned[-1] + 1]))
         head = [stmt for stmt in self.module.tree.body if isinstance(stmt, ast.Import | ast.ImportFrom)]
         return offset_of(self.module.text, max(stmt.end_lineno or 0 for stmt in head) + 1, 0) if head else 0
+
+
+class CudaRewrite(KernelRewrite):
+    """A rewrite of CUDA C++ kernels."""
+
+    edits = CudaEdits
 
 
 def unrolled(module: CudaModule, loop: CudaLoop, turn: str, turns: str, body: Sequence[str]) -> list[str]:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from operators.rewrites.cuda.edits import CudaEdits, indented, unrolled
+from operators.rewrites.cuda.edits import CudaEdits, CudaRewrite, indented, unrolled
 from operators.rewrites.cuda.loops import CudaLoop, blocks_in, leaves, loop_of, loops_of
-from operators.rewrites.cuda.source import CudaKernel, CudaModule, CudaSite, apart, spliced
+from operators.rewrites.cuda.source import CudaKernel, CudaModule, apart, spliced
 from operators.rewrites.cuda.syntax import assigned, declared_in, field, names_in, plain, rebound_in, walk
 from operators.rewrites.cuda.tiles import is_barrier, is_constant, reads_inputs_only, shared_arrays, stored_arrays
 
@@ -38,7 +38,7 @@ class _Pipeline:
     barrier: Node
 
 
-class PrefetchTile:
+class PrefetchTile(CudaRewrite):
     """Loads of the next tile are issued before this tile is computed with, into registers, and stored after it.
 
     Legal in a loop whose body brings tiles of inputs to shared memory, waits, computes and waits: what is loaded may
@@ -47,18 +47,15 @@ class PrefetchTile:
 
     name = "prefetch_tile"
 
-    def sites(self, module: CudaModule) -> list[CudaSite]:
-        """Return one site per loop over tiles."""
-        return [
-            CudaSite(f"{kernel.name}: loop {pipeline.outer.counter}", (kernel.name, number))
-            for kernel in module.kernels.values()
-            for number, pipeline in enumerate(_pipelines(module, kernel))
-        ]
+    def places(self, module: CudaModule, kernel: CudaKernel) -> Iterator[tuple[str, _Pipeline]]:
+        """Yield the loops over tiles."""
+        for pipeline in _pipelines(module, kernel):
+            yield f"{kernel.name}: loop {pipeline.outer.counter}", pipeline
 
-    def apply(self, module: CudaModule, site: CudaSite) -> str:
-        """Return the source with arrays of registers between the loads and the stores of each tile."""
-        pipeline = list(_pipelines(module, module.kernels[str(site.detail[0])]))[int(site.detail[1])]
-        edits, outer = CudaEdits(module), pipeline.outer
+    def edit(self, edits: CudaEdits, kernel: CudaKernel, pipeline: _Pipeline) -> None:
+        """Write arrays of registers between the loads and the stores of each tile."""
+        module = edits.module
+        outer = pipeline.outer
         turn, following = edits.fresh("turn"), edits.fresh("following")
         names = [edits.fresh(f"{plain_name}_next") for plain_name in map(_array, pipeline.stages)]
         counter, kind = outer.counter, outer.kind
@@ -84,7 +81,6 @@ class PrefetchTile:
             "}",
         ]
         edits.append_lines(pipeline.barrier.end_byte, ahead)
-        return edits.result()
 
 
 def _array(stage: _Stage) -> str:

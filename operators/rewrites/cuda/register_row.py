@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from operators.rewrites.cuda.edits import CudaEdits, unrolled
+from operators.rewrites.cuda.edits import CudaEdits, CudaRewrite, unrolled
 from operators.rewrites.cuda.loops import CudaLoop, always, blocks_in, leaves, loops_of, waits
-from operators.rewrites.cuda.source import CudaKernel, CudaModule, CudaSite, apart, spliced
+from operators.rewrites.cuda.source import CudaKernel, CudaModule, apart, spliced
 from operators.rewrites.cuda.syntax import declared_in, field, names_in, plain, rebound_in, statements, walk
 
 _KEPT = "KEEP"
@@ -24,7 +24,7 @@ class _Row:
     kinds: Sequence[str]
 
 
-class RegisterRow:
+class RegisterRow(CudaRewrite):
     """Loads that later loops over the same elements repeat are kept in registers, for the first rounds of each thread.
 
     Each thread does the same on the same elements in the same order; rounds beyond those kept load again.
@@ -34,18 +34,14 @@ class RegisterRow:
 
     name = "register_row"
 
-    def sites(self, module: CudaModule) -> list[CudaSite]:
-        """Return one site for all loops over the same elements."""
-        return [
-            CudaSite(f"{kernel.name} over {module.written(row.loops[0].bound)}", (kernel.name, number))
-            for kernel in module.kernels.values()
-            for number, row in enumerate(_rows(module, kernel))
-        ]
+    def places(self, module: CudaModule, kernel: CudaKernel) -> Iterator[tuple[str, _Row]]:
+        """Yield the loops over the same elements."""
+        for row in _rows(module, kernel):
+            yield f"{kernel.name} over {module.written(row.loops[0].bound)}", row
 
-    def apply(self, module: CudaModule, site: CudaSite) -> str:
-        """Return the source with arrays of registers for what is loaded."""
-        row = list(_rows(module, module.kernels[str(site.detail[0])]))[int(site.detail[1])]
-        edits = CudaEdits(module)
+    def edit(self, edits: CudaEdits, kernel: CudaKernel, row: _Row) -> None:
+        """Write arrays of registers for what is loaded."""
+        module = edits.module
         keep, turn = edits.add_tunable(_KEPT, 4, (1, 2, 4, 8, 16)), edits.fresh("turn")
         names = {load: edits.fresh("kept") for load in row.loads}
         for loop in row.loops:
@@ -58,7 +54,6 @@ class RegisterRow:
             lines += [*unrolled(module, loop, turn, keep, [*filled, *body]), *loop.pragmas(module)]
             rest = [(loop.start.end_byte, loop.start.end_byte, f" + {keep} * ({module.written(loop.step)})")]
             edits.replace(loop, [*lines, *spliced(module, loop.node.start_byte, loop.node.end_byte, rest)])
-        return edits.result()
 
 
 def _rows(module: CudaModule, kernel: CudaKernel) -> Iterator[_Row]:

@@ -1,12 +1,12 @@
 """`restrict`: the compiler learns that the pointers of a kernel lead to different tensors."""
 
-import re
+from collections.abc import Iterator
 
-from operators.rewrites.cuda.edits import CudaEdits
-from operators.rewrites.cuda.source import CudaKernel, CudaModule, CudaSite, apart
+from operators.rewrites.cuda.edits import CudaEdits, CudaRewrite
+from operators.rewrites.cuda.source import CudaKernel, CudaModule, apart
 
 
-class CudaRestrict:
+class CudaRestrict(CudaRewrite):
     """`__restrict__` on every pointer of a kernel, so that inputs may be read ahead of writes and through the cache.
 
     Legal where each launch passes a different tensor for each pointer: arguments of `run` or new tensors, no views.
@@ -14,20 +14,15 @@ class CudaRestrict:
 
     name = "restrict"
 
-    def sites(self, module: CudaModule) -> list[CudaSite]:
-        """Return one site per kernel."""
-        return [
-            CudaSite(kernel.name, (kernel.name,))
-            for kernel in module.kernels.values()
-            if _open(module, kernel) and apart(module, kernel)
-        ]
+    def places(self, module: CudaModule, kernel: CudaKernel) -> Iterator[tuple[str, list[int]]]:
+        """Yield one place per kernel, with all that the promise is written at."""
+        if (found := _open(module, kernel)) and apart(module, kernel):
+            yield kernel.name, found
 
-    def apply(self, module: CudaModule, site: CudaSite) -> str:
-        """Return the source with the promise."""
-        edits = CudaEdits(module)
-        for at in _open(module, module.kernels[str(site.detail[0])]):
-            edits.insert(at, " __restrict__ ")
-        return re.sub(r" __restrict__ +", " __restrict__ ", edits.result())
+    def edit(self, edits: CudaEdits, kernel: CudaKernel, found: list[int]) -> None:
+        """Write the promise."""
+        for at in found:
+            edits.insert(at, " __restrict__" if edits.module.cpp[at : at + 1] == " " else " __restrict__ ")
 
 
 def _open(module: CudaModule, kernel: CudaKernel) -> list[int]:

@@ -33,16 +33,6 @@ class UnreadableCuda(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class CudaSite:
-    """A place where a rewrite is legal."""
-
-    label: str
-    """Its name, for people."""
-    detail: tuple[str | int, ...] = ()
-    """Values by which the rewrite finds it again."""
-
-
-@dataclass(frozen=True, slots=True)
 class CudaLaunch:
     """One launch `kernels.name[grid, block](...)`."""
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from tree_sitter import Node
 
 from operators.rewrites.cuda.assignment import atomic_targets, block_is_forgotten, own_names, sums_are_combined
-from operators.rewrites.cuda.edits import CudaEdits, indented
+from operators.rewrites.cuda.edits import CudaEdits, CudaRewrite, indented
 from operators.rewrites.cuda.loops import CudaLoop, always, leaves, loops_of, over_block, over_grid, waits
-from operators.rewrites.cuda.source import CudaKernel, CudaModule, CudaSite, apart, spliced
+from operators.rewrites.cuda.source import CudaKernel, CudaModule, apart, spliced
 from operators.rewrites.cuda.syntax import (
     PURE,
     assigned,
@@ -34,7 +34,7 @@ BYTES = 16
 """As many as one instruction of a thread moves at most."""
 
 
-class VectorLoad:
+class VectorLoad(CudaRewrite):
     """Loops that share elements among threads, with several neighbouring elements a thread, moved by one instruction.
 
     What does not fill a vector, and rows that do not begin at a vector's boundary, go one by one as before.
@@ -45,21 +45,16 @@ class VectorLoad:
 
     name = "vector_load"
 
-    def sites(self, module: CudaModule) -> list[CudaSite]:
-        """Return one site for all loops of a kernel over the same elements."""
-        return [
-            CudaSite(f"{kernel.name} over {module.written(loops[0].bound)}", (kernel.name, number))
-            for kernel in module.kernels.values()
-            for number, loops in enumerate(_groups(module, kernel))
-        ]
+    def places(self, module: CudaModule, kernel: CudaKernel) -> Iterator[tuple[str, Sequence[CudaLoop]]]:
+        """Yield the loops of a kernel over the same elements."""
+        for loops in _groups(module, kernel):
+            yield f"{kernel.name} over {module.written(loops[0].bound)}", loops
 
-    def apply(self, module: CudaModule, site: CudaSite) -> str:
-        """Return the source with vectors, and the loops as they were for the rest."""
-        kernel = module.kernels[str(site.detail[0])]
-        loops = list(_groups(module, kernel))[int(site.detail[1])]
+    def edit(self, edits: CudaEdits, kernel: CudaKernel, loops: Sequence[CudaLoop]) -> None:
+        """Write vectors, and the loops as they were for the rest."""
+        module = edits.module
         moved = {name for loop in loops for name, _ in _moved(kernel, loop)}
         widest = BYTES // max(module.sizes[kernel.pointers[name].element] for name in moved)
-        edits = CudaEdits(module)
         edits.add_definition(VECTOR)
         lanes = edits.add_tunable("LANES", widest, [n for n in (1, 2, 4, 8) if n <= widest])
         aligned, whole, lane = (edits.fresh(name) for name in ("aligned", "whole", "lane"))
@@ -78,7 +73,6 @@ class VectorLoad:
             names = {name: edits.fresh(f"{name}_vector") for name, _ in _moved(kernel, loop)}
             lines = [*_vectors(module, kernel, loop, names, (lanes, whole, lane)), *_rest(module, loop, whole)]
             edits.replace(loop, [*(head if loop is first else []), *lines])
-        return edits.result()
 
 
 def _groups(module: CudaModule, kernel: CudaKernel) -> Iterator[Sequence[CudaLoop]]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from operators.rewrites.cuda.assignment import own_names
-from operators.rewrites.cuda.edits import CudaEdits, indented
+from operators.rewrites.cuda.edits import CudaEdits, CudaRewrite, indented
 from operators.rewrites.cuda.loops import CudaLoop, blocks_in, leaves, loop_of, loops_of, over_block, waits
-from operators.rewrites.cuda.source import CudaKernel, CudaModule, CudaPointer, CudaSite, apart, spliced
+from operators.rewrites.cuda.source import CudaKernel, CudaModule, CudaPointer, apart, spliced
 from operators.rewrites.cuda.syntax import assigned, declared_in, field, names_in, plain, rebound_in, statements, walk
 from operators.rewrites.cuda.tiles import (
     is_constant,
@@ -45,7 +45,7 @@ class _Copy:
     """Says whether the elements of a vector lie side by side in shared memory too, at a vector's boundary."""
 
 
-class VectorTile:
+class VectorTile(CudaRewrite):
     """Tiles brought to shared memory 16 bytes a thread at a time, where the sizes and the pointer allow it in a call.
 
     Elements that do not lie side by side in shared memory are stored one by one.
@@ -55,22 +55,17 @@ class VectorTile:
 
     name = "vector_tile"
 
-    def sites(self, module: CudaModule) -> list[CudaSite]:
-        """Return one site per kernel with such loops."""
-        return [
-            CudaSite(f"{kernel.name}: {', '.join(copy.source.name for copy in copies)}", (kernel.name,))
-            for kernel in module.kernels.values()
-            if (copies := list(_copies(module, kernel)))
-        ]
+    def places(self, module: CudaModule, kernel: CudaKernel) -> Iterator[tuple[str, list[_Copy]]]:
+        """Yield all such loops of a kernel together."""
+        if copies := list(_copies(module, kernel)):
+            yield f"{kernel.name}: {', '.join(copy.source.name for copy in copies)}", copies
 
-    def apply(self, module: CudaModule, site: CudaSite) -> str:
-        """Return the source with loads of vectors, and of single elements where the sizes forbid them."""
-        edits = CudaEdits(module)
+    def edit(self, edits: CudaEdits, kernel: CudaKernel, found: list[_Copy]) -> None:
+        """Write loads of vectors, and of single elements where the sizes forbid them."""
         edits.add_definition(VECTOR)
         first, part, lane = (edits.fresh(name) for name in ("first", "part", "lane"))
-        for copy in _copies(module, module.kernels[str(site.detail[0])]):
-            edits.replace(copy.loop, _by_vectors(module, copy, first, part, lane))
-        return edits.result()
+        for copy in found:
+            edits.replace(copy.loop, _by_vectors(edits.module, copy, first, part, lane))
 
 
 def _by_vectors(module: CudaModule, copy: _Copy, first: str, part: str, lane: str) -> list[str]:

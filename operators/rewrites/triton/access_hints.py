@@ -4,15 +4,16 @@ An access has one of the two: PTX has no instruction with both, and the assemble
 """
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from operators.rewrites.triton.analysis import calls, labels
-from operators.rewrites.triton.source import TritonModule, TritonSite, called
-from operators.rewrites.triton.span_edits import SpanEdits
+from operators.rewrites.triton.source import TritonKernel, TritonModule, called
+from operators.rewrites.triton.span_edits import SpanEdits, TritonRewrite
 
 
 @dataclass(frozen=True, slots=True)
-class AccessHint:
+class AccessHint(TritonRewrite):
     """One keyword of `tl.load` and `tl.store`."""
 
     name: str
@@ -22,30 +23,22 @@ class AccessHint:
     stores: tuple[str, ...]
     """Values for stores."""
 
-    def sites(self, module: TritonModule) -> list[TritonSite]:
-        """Return one site per load or store and value, but the one that it has."""
-        found = []
-        for kernel in module.kernels.values():
-            accesses = calls(kernel, "tl.load", "tl.store")
-            for number, (access, label) in enumerate(zip(accesses, labels(module, accesses), strict=True)):
-                given = _hints(access)
-                if len(given) > 1:
-                    continue
-                for value in self.loads if called(access, "tl.load") else self.stores:
-                    if not any(ast.unparse(each.value) == repr(value) for each in given):
-                        found.append(TritonSite(f"{kernel.name} {label} {value}", (kernel.name, number, value)))
-        return found
+    def places(self, module: TritonModule, kernel: TritonKernel) -> Iterator[tuple[str, tuple[ast.Call, str]]]:
+        """Yield each load and store with each value, but the one that it has."""
+        accesses = calls(kernel, "tl.load", "tl.store")
+        for access, label in zip(accesses, labels(module, accesses), strict=True):
+            given = _hints(access)
+            for value in self.loads if called(access, "tl.load") else self.stores:
+                if len(given) < 2 and not any(ast.unparse(each.value) == repr(value) for each in given):
+                    yield f"{kernel.name} {label} {value}", (access, value)
 
-    def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """Return the load or store with the keyword, in place of the hint that it has."""
-        name, number, value = site.detail
-        access = calls(module.kernels[str(name)], "tl.load", "tl.store")[int(number)]
-        edits = SpanEdits(module)
+    def edit(self, edits: SpanEdits, kernel: TritonKernel, found: tuple[ast.Call, str]) -> None:
+        """Give the load or store the keyword, in place of the hint that it has."""
+        access, value = found
         for given in _hints(access):
             edits.replace(given, f'{self.name}="{value}"')
-            return edits.result()
+            return
         edits.add_keyword(access, self.name, f'"{value}"')
-        return edits.result()
 
 
 def _hints(access: ast.Call) -> list[ast.keyword]:

@@ -1,6 +1,7 @@
 """`advance_pointers`: blocks of pointers are computed before a loop and advanced by a step in each round."""
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from operators.rewrites.triton.analysis import (
@@ -15,8 +16,8 @@ from operators.rewrites.triton.analysis import (
     terms,
     value_of,
 )
-from operators.rewrites.triton.source import TritonKernel, TritonModule, TritonSite, fresh, names_in
-from operators.rewrites.triton.span_edits import SpanEdits
+from operators.rewrites.triton.source import TritonKernel, TritonModule, fresh, names_in
+from operators.rewrites.triton.span_edits import SpanEdits, TritonRewrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,36 +34,33 @@ class PointerAdvance:
     """The text of the step, in elements."""
 
 
-class AdvancePointers:
+class AdvancePointers(TritonRewrite):
     """Strength reduction of the addresses in a counted loop; the loop variable keeps its other uses."""
 
     name = "advance_pointers"
 
-    def sites(self, module: TritonModule) -> list[TritonSite]:
-        """Return one site per loop with a load or store whose address is linear in the loop variable."""
-        return [
-            TritonSite(f"{kernel.name} loop {number} over {ast.unparse(loop.target)}", (kernel.name, number))
-            for kernel in module.kernels.values()
-            for number, loop in enumerate(loops(kernel))
-            if advances(module, kernel, loop)
-        ]
+    def places(
+        self, module: TritonModule, kernel: TritonKernel
+    ) -> Iterator[tuple[str, tuple[ast.For, list[PointerAdvance]]]]:
+        """Yield the loops with loads or stores whose address is linear in the loop variable."""
+        for loop, label in loops(kernel):
+            if found := advances(module, kernel, loop):
+                yield label, (loop, found)
 
-    def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """Return the source with all such addresses of the loop in names of their own."""
-        kernel = module.kernels[str(site.detail[0])]
-        loop = loops(kernel)[int(site.detail[1])]
-        edits = SpanEdits(module)
+    def edit(self, edits: SpanEdits, kernel: TritonKernel, found: tuple[ast.For, list[PointerAdvance]]) -> None:
+        """Write all such addresses of the loop in names of their own."""
+        module = edits.module
+        loop, advanced = found
         before: list[str] = []
         after: list[str] = []
         taken: list[str] = []
-        for advance in advances(module, kernel, loop):
+        for advance in advanced:
             taken.append(fresh(module, f"{base_pointer(module, advance.access, advance.place) or 'block'}_at", *taken))
             before.append(f"{taken[-1]} = {advance.first}")
             after.append(f"{taken[-1]} += {advance.step}")
             edits.replace(advance.place, taken[-1])
         edits.insert_before(loop, before)
         edits.insert_after(loop.body[-1], after)
-        return edits.result()
 
 
 def advances(module: TritonModule, kernel: TritonKernel, loop: ast.For) -> list[PointerAdvance]:

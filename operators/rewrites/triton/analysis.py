@@ -109,10 +109,10 @@ def range_of(loop: ast.For) -> Range | None:
     return Range(None if isinstance(low, ast.Constant) and low.value == 0 else low, high, step)
 
 
-def loops(kernel: TritonKernel) -> list[ast.For]:
-    """Return the counted loops of a kernel in source order."""
-    found = [n for n in ast.walk(kernel.node) if isinstance(n, ast.For) and range_of(n)]
-    return sorted(found, key=lambda loop: loop.lineno)
+def loops(kernel: TritonKernel) -> list[tuple[ast.For, str]]:
+    """Return the counted loops of a kernel in source order, with their names for people."""
+    found = sorted((n for n in ast.walk(kernel.node) if isinstance(n, ast.For) and range_of(n)), key=lambda n: n.lineno)
+    return [(loop, f"{kernel.name} loop {number} over {ast.unparse(loop.target)}") for number, loop in enumerate(found)]
 
 
 def calls(kernel: TritonKernel, *names: str) -> list[ast.Call]:

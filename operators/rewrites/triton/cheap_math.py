@@ -1,12 +1,12 @@
 """Cheaper arithmetic of the same value, up to rounding: powers of two, reciprocals, accumulating products."""
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from operators.rewrites.triton.analysis import calls, spread, value_of
-from operators.rewrites.triton.source import TritonKernel, TritonModule, TritonSite, called, dotted, keyword_of
-from operators.rewrites.triton.span_edits import SpanEdits
+from operators.rewrites.triton.source import TritonKernel, TritonModule, called, dotted, keyword_of
+from operators.rewrites.triton.span_edits import SpanEdits, TritonRewrite
 
 LOG2E = "1.4426950408889634"
 REDUCTIONS = ("tl.sum", "tl.max", "tl.min", "tl.reduce")
@@ -21,7 +21,7 @@ class ReplacedExpression:
 
 
 @dataclass(frozen=True, slots=True)
-class CheapMath:
+class CheapMath(TritonRewrite):
     """One kind of replacement, applied to all its places in a kernel at once."""
 
     name: str
@@ -29,16 +29,15 @@ class CheapMath:
     find: Callable[[TritonModule, TritonKernel], list[ReplacedExpression]]
     """Returns the replacements in a kernel."""
 
-    def sites(self, module: TritonModule) -> list[TritonSite]:
-        """Return one site per kernel with a place for it."""
-        return [TritonSite(k.name, (k.name,)) for k in module.kernels.values() if self.find(module, k)]
+    def places(self, module: TritonModule, kernel: TritonKernel) -> Iterator[tuple[str, list[ReplacedExpression]]]:
+        """Yield one place per kernel, with all that is replaced in it."""
+        if found := self.find(module, kernel):
+            yield kernel.name, found
 
-    def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """Return the kernel with the cheaper forms."""
-        edits = SpanEdits(module)
-        for replaced in self.find(module, module.kernels[str(site.detail[0])]):
+    def edit(self, edits: SpanEdits, kernel: TritonKernel, found: list[ReplacedExpression]) -> None:
+        """Write the cheaper forms."""
+        for replaced in found:
             edits.replace(replaced.node, replaced.text)
-        return edits.result()
 
 
 def _powers_of_two(module: TritonModule, kernel: TritonKernel) -> list[ReplacedExpression]:
@@ -84,32 +83,29 @@ FAST_EXP = CheapMath("fast_exp", _powers_of_two)
 RECIPROCAL = CheapMath("reciprocal", _reciprocals)
 
 
-class DotChain:
+_Sum = tuple[str, ast.stmt, ast.Call]
+"""An accumulator, the statement that adds to it, and the product."""
+
+
+class DotChain(TritonRewrite):
     """Rewrite of `acc += tl.dot(x, y)` into `acc = tl.dot(x, y, acc)`, which adds inside the matrix unit."""
 
     name = "dot_chain"
 
-    def sites(self, module: TritonModule) -> list[TritonSite]:
-        """Return one site per product whose accumulator starts as fp32."""
-        return [
-            TritonSite(f"{kernel.name} {name} {number}", (kernel.name, number))
-            for kernel in module.kernels.values()
-            for number, (name, _, _) in enumerate(_sums(kernel))
-        ]
+    def places(self, module: TritonModule, kernel: TritonKernel) -> Iterator[tuple[str, _Sum]]:
+        """Yield the products whose accumulator starts as fp32."""
+        for number, found in enumerate(_sums(kernel)):
+            yield f"{kernel.name} {found[0]} {number}", found
 
-    def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """Return the source with the accumulator passed to the product."""
-        kernel, number = site.detail
-        name, stmt, product = _sums(module.kernels[str(kernel)])[int(number)]
-        edits = SpanEdits(module)
+    def edit(self, edits: SpanEdits, kernel: TritonKernel, found: _Sum) -> None:
+        """Pass the accumulator to the product."""
+        name, stmt, product = found
         parts: list[ast.expr | ast.keyword] = [*product.args, *product.keywords]
-        arguments = ", ".join(module.segment(part) for part in parts)
+        arguments = ", ".join(edits.module.segment(part) for part in parts)
         edits.replace_lines(stmt, stmt, [f"{name} = tl.dot({arguments}, acc={name})"])
-        return edits.result()
 
 
-def _sums(kernel: TritonKernel) -> list[tuple[str, ast.stmt, ast.Call]]:
-    found: list[tuple[str, ast.stmt, ast.Call]] = []
+def _sums(kernel: TritonKernel) -> Iterator[_Sum]:
     for stmt in ast.walk(kernel.node):
         match stmt:
             case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=ast.Call() as product):
@@ -123,8 +119,7 @@ def _sums(kernel: TritonKernel) -> list[tuple[str, ast.stmt, ast.Call]]:
                 continue
         plain = called(product, "tl.dot") and len(product.args) == 2 and keyword_of(product, "acc") is None
         if plain and _starts_fp32(kernel, name):
-            found.append((name, stmt, product))
-    return found
+            yield name, stmt, product
 
 
 def _starts_fp32(kernel: TritonKernel, name: str) -> bool:

@@ -4,8 +4,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, TritonSite, called, dotted
-from operators.rewrites.triton.span_edits import SpanEdits
+from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, called, dotted
+from operators.rewrites.triton.span_edits import SpanEdits, TritonRewrite
 from operators.rewrites.triton.structure import (
     add_function,
     code_of,
@@ -49,7 +49,7 @@ class _ReachedTile:
         return f"{self.first}{fits}{self.asked}"
 
 
-class Descriptors:
+class Descriptors(TritonRewrite):
     """Loads and stores of 2-D tiles through descriptors where alignment allows it, else as before.
 
     A descriptor's zeros outside the matrix are the masked load's `other`. The choice is a constexpr that `run`
@@ -58,30 +58,23 @@ class Descriptors:
 
     name = "descriptors"
 
-    def sites(self, module: TritonModule) -> list[TritonSite]:
-        """Return all tiles of a kernel at once, then each alone."""
-        sites = []
-        for kernel in module.kernels.values():
-            tiles = list(_tiles(module, kernel))
-            if len(tiles) > 1:
-                sites.append(TritonSite(f"all {len(tiles)} tiles of {kernel.name}", (kernel.name, *range(len(tiles)))))
-            for number, reached in enumerate(tiles):
-                verb = "stores to" if reached.tile.stores else "loads from"
-                sites.append(TritonSite(f"{kernel.name} {verb} {reached.tile.base}", (kernel.name, number)))
-        return sites
-
-    def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """Return the source with descriptors at a site."""
-        kernel = module.kernels[str(site.detail[0])]
-        (launch,) = module.launches_of(kernel)
+    def places(self, module: TritonModule, kernel: TritonKernel) -> Iterator[tuple[str, list[_ReachedTile]]]:
+        """Yield all tiles of a kernel at once, then each alone."""
         tiles = list(_tiles(module, kernel))
-        edits = SpanEdits(module)
+        if len(tiles) > 1:
+            yield f"all {len(tiles)} tiles of {kernel.name}", tiles
+        for reached in tiles:
+            yield f"{kernel.name} {'stores to' if reached.tile.stores else 'loads from'} {reached.tile.base}", [reached]
+
+    def edit(self, edits: SpanEdits, kernel: TritonKernel, found: list[_ReachedTile]) -> None:
+        """Write descriptors in front of some tiles."""
+        module = edits.module
+        (launch,) = module.launches_of(kernel)
         import_torch(edits)
         allocate, fits = add_function(edits, _ALLOCATE), add_function(edits, _FITS)
         made: list[str] = []
         taken: list[str] = []
-        for number in site.detail[1:]:
-            reached = tiles[int(number)]
+        for reached in found:
             tile = reached.tile
             flag = fresh_in(kernel.node, f"TMA_{tile.base.upper()}", *taken)
             descriptor = fresh_in(kernel.node, f"{tile.base}_tiles", *taken)
@@ -93,7 +86,6 @@ class Descriptors:
         call = f"triton.set_allocator({allocate})"
         if not any(isinstance(n, ast.Call) and called(n, "triton.set_allocator") for n in ast.walk(module.run)):
             edits.insert_before(module.statement_of(launch.call), [call])
-        return edits.result()
 
 
 def _tiles(module: TritonModule, kernel: TritonKernel) -> Iterator[_ReachedTile]:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from operators.rewrites.triton.analysis import Bound, binds, block_offset, bounds_of, calls, in_range
-from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, TritonSite
-from operators.rewrites.triton.span_edits import Argument, SpanEdits
+from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule
+from operators.rewrites.triton.span_edits import Argument, SpanEdits, TritonRewrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class BoundsCheck:
     """The constexpr of the block."""
 
 
-class DropMasks:
+class DropMasks(TritonRewrite):
     """Rewrite of each `offset < limit` into `(offset < limit) | EVEN`, with EVEN known at compile time.
 
     Where `limit % BLOCK == 0` the whole mask folds to true and the compiler drops it; elsewhere nothing changes. Legal
@@ -30,27 +30,22 @@ class DropMasks:
 
     name = "drop_masks"
 
-    def sites(self, module: TritonModule) -> list[TritonSite]:
-        """Return one site per kernel, limit and block that some mask compares."""
-        found = [
-            TritonSite(f"{kernel.name} {check.limit} by {check.block}", (kernel.name, check.limit, check.block))
-            for kernel in module.kernels.values()
-            for check in checks(module, kernel)
-        ]
-        return list(dict.fromkeys(found))
+    def places(self, module: TritonModule, kernel: TritonKernel) -> Iterator[tuple[str, list[BoundsCheck]]]:
+        """Yield the comparisons of masks, those of one limit and block together."""
+        together: dict[str, list[BoundsCheck]] = {}
+        for check in checks(module, kernel):
+            together.setdefault(f"{kernel.name} {check.limit} by {check.block}", []).append(check)
+        yield from together.items()
 
-    def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """Return the source with one flag beside all comparisons with that limit."""
-        name, limit, block = map(str, site.detail)
-        kernel = module.kernels[name]
-        edits = SpanEdits(module)
+    def edit(self, edits: SpanEdits, kernel: TritonKernel, found: list[BoundsCheck]) -> None:
+        """Write one flag beside all comparisons with that limit."""
+        module = edits.module
+        limit, block = found[0].limit, found[0].block
         flag = edits.add_parameter(
             kernel, f"EVEN_{limit.upper()}", constexpr=True, argument=_even(module, limit, block)
         )
-        matching = (check for check in checks(module, kernel) if (check.limit, check.block) == (limit, block))
-        for compare in dict.fromkeys(check.bound.compare for check in matching):
+        for compare in dict.fromkeys(check.bound.compare for check in found):
             edits.replace(compare, f"({module.segment(compare)}) | {flag}")
-        return edits.result()
 
 
 def checks(module: TritonModule, kernel: TritonKernel) -> Iterator[BoundsCheck]:

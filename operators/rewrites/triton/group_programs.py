@@ -1,32 +1,30 @@
 """`group_programs`: programs that run at the same time share rows or columns, so that L2 holds their operands."""
 
 import ast
+from collections.abc import Iterator
 
 from operators.rewrites.triton.analysis import calls
-from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, TritonSite, fresh
-from operators.rewrites.triton.span_edits import Argument, SpanEdits
+from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, fresh
+from operators.rewrites.triton.span_edits import Argument, SpanEdits, TritonRewrite
 
 Axes = tuple[ast.Assign, ast.Assign]
 
 
-class GroupPrograms:
+class GroupPrograms(TritonRewrite):
     """Rewrite of a 2-D grid into a line of programs over groups of GROUP rows (or columns) of tiles."""
 
     name = "group_programs"
 
-    def sites(self, module: TritonModule) -> list[TritonSite]:
-        """Return one site per axis of a kernel with a 2-D grid whose program ids are read once each, into names."""
-        return [
-            TritonSite(f"{name} along {_target(axis)}", (name, number))
-            for name, axes in axes_by_kernel(module).items()
-            for number, axis in enumerate(axes)
-        ]
+    def places(self, module: TritonModule, kernel: TritonKernel) -> Iterator[tuple[str, tuple[Axes, bool]]]:
+        """Yield the axes of a kernel with a 2-D grid whose program ids are read once each, into names."""
+        if axes := program_axes(module, kernel):
+            for axis in axes:
+                yield f"{kernel.name} along {_target(axis)}", (axes, axis is axes[0])
 
-    def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """Return the source with a 1-D grid and the ids of the two axes by `tl.swizzle2d`."""
-        kernel = module.kernels[str(site.detail[0])]
-        axes = axes_by_kernel(module)[kernel.name]
-        edits = SpanEdits(module)
+    def edit(self, edits: SpanEdits, kernel: TritonKernel, found: tuple[Axes, bool]) -> None:
+        """Write a 1-D grid and the ids of the two axes by `tl.swizzle2d`."""
+        module = edits.module
+        axes, along_first = found
         group = edits.add_tunable(kernel, "GROUP", 8, (1, 2, 4, 8, 16, 32))
         counts = [
             edits.add_parameter(kernel, f"{_target(axis)}_count", constexpr=False, argument=_count(module, number))
@@ -34,7 +32,7 @@ class GroupPrograms:
         ]
         for launch in module.launches_of(kernel):
             edits.replace(launch.grid, "(" + " * ".join(module.grouped(size) for size in grid_of(launch)) + ",)")
-        order = [0, 1] if site.detail[1] == 0 else [1, 0]
+        order = [0, 1] if along_first else [1, 0]
         names = ", ".join(_target(axes[number]) for number in order)
         sizes = ", ".join(counts[number] for number in order)
         pid = fresh(module, "pid")
@@ -43,39 +41,27 @@ class GroupPrograms:
             first, first, [f"{pid} = tl.program_id(0)", f"{names} = tl.swizzle2d(0, {pid}, {sizes}, {group})"]
         )
         edits.replace_lines(second, second, [])
-        return edits.result()
 
 
-class TransposeGrid:
+class TransposeGrid(TritonRewrite):
     """Exchange of the two axes of a 2-D grid, so that consecutive programs differ along the other axis."""
 
     name = "transpose_grid"
 
-    def sites(self, module: TritonModule) -> list[TritonSite]:
-        """Return one site per kernel with a 2-D grid whose first id still is that of axis 0."""
-        return [
-            TritonSite(name, (name,))
-            for name, axes in axes_by_kernel(module).items()
-            if axes[0].lineno < axes[1].lineno
-        ]
+    def places(self, module: TritonModule, kernel: TritonKernel) -> Iterator[tuple[str, Axes]]:
+        """Yield the 2-D grid of a kernel whose first id still is that of axis 0."""
+        axes = program_axes(module, kernel)
+        if axes and axes[0].lineno < axes[1].lineno:
+            yield kernel.name, axes
 
-    def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """Return the grid and the statements that read the ids, swapped."""
-        kernel = module.kernels[str(site.detail[0])]
-        axes = axes_by_kernel(module)[kernel.name]
-        edits = SpanEdits(module)
+    def edit(self, edits: SpanEdits, kernel: TritonKernel, found: Axes) -> None:
+        """Swap the sizes of the grid, and the statements that read the ids."""
+        module = edits.module
         for launch in module.launches_of(kernel):
             sizes = [module.segment(size) for size in grid_of(launch)]
             edits.replace(launch.grid, f"({sizes[1]}, {sizes[0]})")
-        for axis, number in zip(axes, (1, 0), strict=True):
+        for axis, number in zip(found, (1, 0), strict=True):
             edits.replace(axis.value, f"tl.program_id({number})")
-        return edits.result()
-
-
-def axes_by_kernel(module: TritonModule) -> dict[str, Axes]:
-    """Return the statements that name the two program ids, by the name of the kernel."""
-    found = {kernel.name: program_axes(module, kernel) for kernel in module.kernels.values()}
-    return {name: axes for name, axes in found.items() if axes is not None}
 
 
 def program_axes(module: TritonModule, kernel: TritonKernel) -> Axes | None:

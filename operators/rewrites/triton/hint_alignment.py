@@ -1,31 +1,29 @@
 """`hint_alignment`: the compiler learns proved facts of a block of indices: contiguous, a multiple of its size."""
 
 import ast
+from collections.abc import Iterator
 
 from operators.rewrites.triton.analysis import block_offset, unwrap
-from operators.rewrites.triton.source import TritonKernel, TritonModule, TritonSite
-from operators.rewrites.triton.span_edits import SpanEdits
+from operators.rewrites.triton.source import TritonKernel, TritonModule
+from operators.rewrites.triton.span_edits import SpanEdits, TritonRewrite
 
 
-class HintAlignment:
+class HintAlignment(TritonRewrite):
     """Hint `tl.max_contiguous(tl.multiple_of(offset, BLOCK), BLOCK)`, which allows the widest loads."""
 
     name = "hint_alignment"
 
-    def sites(self, module: TritonModule) -> list[TritonSite]:
-        """Return one site per statement that names `multiple of BLOCK + tl.arange(0, BLOCK)` and has no hint."""
-        return [
-            TritonSite(f"{kernel.name} {ast.unparse(stmt.targets[0])} {number}", (kernel.name, number))
-            for kernel in module.kernels.values()
-            for number, (stmt, _) in enumerate(_offsets(module, kernel))
-        ]
+    def places(self, module: TritonModule, kernel: TritonKernel) -> Iterator[tuple[str, tuple[ast.Assign, str]]]:
+        """Yield the statements that name `multiple of BLOCK + tl.arange(0, BLOCK)` and have no hint."""
+        for number, (stmt, block) in enumerate(_offsets(module, kernel)):
+            yield f"{kernel.name} {ast.unparse(stmt.targets[0])} {number}", (stmt, block)
 
-    def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """Return the offset with both hints."""
-        stmt, block = _offsets(module, module.kernels[str(site.detail[0])])[int(site.detail[1])]
-        edits = SpanEdits(module)
-        edits.replace(stmt.value, f"tl.max_contiguous(tl.multiple_of({module.segment(stmt.value)}, {block}), {block})")
-        return edits.result()
+    def edit(self, edits: SpanEdits, kernel: TritonKernel, found: tuple[ast.Assign, str]) -> None:
+        """Give the offset both hints."""
+        stmt, block = found
+        edits.replace(
+            stmt.value, f"tl.max_contiguous(tl.multiple_of({edits.module.segment(stmt.value)}, {block}), {block})"
+        )
 
 
 def _offsets(module: TritonModule, kernel: TritonKernel) -> list[tuple[ast.Assign, str]]:

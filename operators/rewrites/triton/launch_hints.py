@@ -1,10 +1,11 @@
 """`launch_hints`: warps, pipeline stages and the register limit of a launch become tunables."""
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from operators.rewrites.triton.source import TritonModule, TritonSite, keyword_of
-from operators.rewrites.triton.span_edits import SpanEdits
+from operators.rewrites.triton.source import TritonKernel, TritonModule, keyword_of
+from operators.rewrites.triton.span_edits import SpanEdits, TritonRewrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,29 +29,23 @@ OPTIONS = {
 }
 
 
-class LaunchHints:
+class LaunchHints(TritonRewrite):
     """Explicit launch options in place of defaults; 0 leaves the register limit to the compiler."""
 
     name = "launch_hints"
 
-    def sites(self, module: TritonModule) -> list[TritonSite]:
-        """Return one site per kernel and option that none of its launches passes."""
-        return [
-            TritonSite(f"{kernel.name} {option}", (kernel.name, option))
-            for kernel in module.kernels.values()
-            for option in OPTIONS
-            if all(_plain(launch.call, option) for launch in module.launches_of(kernel))
-        ]
+    def places(self, module: TritonModule, kernel: TritonKernel) -> Iterator[tuple[str, str]]:
+        """Yield the options that no launch of a kernel passes."""
+        for option in OPTIONS:
+            if all(_plain(launch.call, option) for launch in module.launches_of(kernel)):
+                yield f"{kernel.name} {option}", option
 
-    def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """Return the source with the option in every launch of the kernel."""
-        kernel, option = (str(part) for part in site.detail)
-        shape = OPTIONS[option]
-        edits = SpanEdits(module)
+    def edit(self, edits: SpanEdits, kernel: TritonKernel, found: str) -> None:
+        """Pass the option in every launch of the kernel."""
+        shape = OPTIONS[found]
         name = edits.add_constant(shape.tunable, shape.default, shape.choices)
-        for launch in module.launches_of(module.kernels[kernel]):
-            edits.add_keyword(launch.call, option, shape.passed.format(name))
-        return edits.result()
+        for launch in edits.module.launches_of(kernel):
+            edits.add_keyword(launch.call, found, shape.passed.format(name))
 
 
 def _plain(call: ast.Call, option: str) -> bool:

@@ -2,16 +2,17 @@
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from evokernel.source.tunables import read_tunables
 from operators.rewrites.triton.analysis import calls, loop_around, loops
-from operators.rewrites.triton.source import TritonKernel, TritonModule, TritonSite, called, dotted, keyword_of
-from operators.rewrites.triton.span_edits import SpanEdits
+from operators.rewrites.triton.source import TritonKernel, TritonModule, called, dotted, keyword_of
+from operators.rewrites.triton.span_edits import SpanEdits, TritonRewrite
 
 
 @dataclass(frozen=True, slots=True)
-class LoopFlag:
+class LoopFlag(TritonRewrite):
     """One flag of `tl.range`."""
 
     name: str
@@ -25,21 +26,16 @@ class LoopFlag:
     outer: bool = False
     """True for loops around loops only, else for innermost ones only."""
 
-    def sites(self, module: TritonModule) -> list[TritonSite]:
-        """Return one site per loop that loads and has no such flag."""
-        return [
-            TritonSite(f"{kernel.name} loop {number} over {ast.unparse(loop.target)}", (kernel.name, number))
-            for kernel in module.kernels.values()
-            for number, loop in enumerate(loops(kernel))
-            if self._fits(module, kernel, loop)
-        ]
+    def places(self, module: TritonModule, kernel: TritonKernel) -> Iterator[tuple[str, ast.For]]:
+        """Yield the loops that load and have no such flag."""
+        for loop, label in loops(kernel):
+            if self._fits(module, kernel, loop):
+                yield label, loop
 
-    def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """Return the loop with the flag."""
-        kernel = module.kernels[str(site.detail[0])]
-        loop = loops(kernel)[int(site.detail[1])]
+    def edit(self, edits: SpanEdits, kernel: TritonKernel, loop: ast.For) -> None:
+        """Give the loop the flag."""
+        module = edits.module
         assert isinstance(loop.iter, ast.Call)
-        edits = SpanEdits(module)
         if called(loop.iter, "range"):
             edits.replace(loop.iter.func, "tl.range")
         value = "True"
@@ -50,7 +46,6 @@ class LoopFlag:
             for rule in _rules_on(module, kernel, self.flag, value):
                 edits.add_where(rule)
         edits.add_keyword(loop.iter, self.flag, value)
-        return edits.result()
 
     def _fits(self, module: TritonModule, kernel: TritonKernel, loop: ast.For) -> bool:
         assert isinstance(loop.iter, ast.Call)

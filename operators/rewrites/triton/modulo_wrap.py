@@ -18,7 +18,6 @@ from operators.rewrites.triton.analysis import (
 from operators.rewrites.triton.source import (
     TritonKernel,
     TritonModule,
-    TritonSite,
     called,
     dotted,
     fresh,
@@ -26,7 +25,7 @@ from operators.rewrites.triton.source import (
     names_in,
     same,
 )
-from operators.rewrites.triton.span_edits import SpanEdits
+from operators.rewrites.triton.span_edits import SpanEdits, TritonRewrite
 
 KEEPS_ROWS = re.compile(
     r"range|min|max|tl\.(range|static_range|program_id|num_programs|swizzle2d|cdiv|arange|zeros|full|load|store|dot"
@@ -49,7 +48,7 @@ class WrappedLoad:
     """The statement that defines the offset."""
 
 
-class ModuloWrap:
+class ModuloWrap(TritonRewrite):
     """Rewrite of a mask `rows < M` on an operand of a product into an offset `rows % M`.
 
     Row i of a product depends on row i of its left operand alone (column j on that of the right one). So results of
@@ -58,19 +57,14 @@ class ModuloWrap:
 
     name = "modulo_wrap"
 
-    def sites(self, module: TritonModule) -> list[TritonSite]:
-        """Return one site per operand of a product in a loop whose offset and bound the stores repeat."""
-        return [
-            TritonSite(f"{kernel.name} {wrap.bound.offset} % {ast.unparse(wrap.bound.limit)}", (kernel.name, number))
-            for kernel in module.kernels.values()
-            for number, wrap in enumerate(wraps(module, kernel))
-        ]
+    def places(self, module: TritonModule, kernel: TritonKernel) -> Iterator[tuple[str, WrappedLoad]]:
+        """Yield the operands of products in a loop whose offset and bound the stores repeat."""
+        for wrap in wraps(module, kernel):
+            yield f"{kernel.name} {wrap.bound.offset} % {ast.unparse(wrap.bound.limit)}", wrap
 
-    def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """Return the load with the wrapped offset and without that part of its mask."""
-        name, number = site.detail
-        wrap = list(wraps(module, module.kernels[str(name)]))[int(number)]
-        edits = SpanEdits(module)
+    def edit(self, edits: SpanEdits, kernel: TritonKernel, wrap: WrappedLoad) -> None:
+        """Give the load the wrapped offset, and drop that part of its mask."""
+        module = edits.module
         offset = wrap.bound.offset
         wrapped = fresh(module, f"{offset}_wrapped")
         edits.insert_after(wrap.definition, [f"{wrapped} = {offset} % {module.grouped(wrap.bound.limit)}"])
@@ -85,7 +79,6 @@ class ModuloWrap:
             for value in (mask, other):
                 if value is not None:
                     edits.replace(value, "None")
-        return edits.result()
 
 
 def wraps(module: TritonModule, kernel: TritonKernel) -> Iterator[WrappedLoad]:

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from operators.rewrites.triton.analysis import range_of
-from operators.rewrites.triton.source import TritonKernel, TritonModule, TritonSite, called, dotted, names_in, same
-from operators.rewrites.triton.span_edits import SpanEdits
+from operators.rewrites.triton.source import TritonKernel, TritonModule, called, dotted, names_in, same
+from operators.rewrites.triton.span_edits import SpanEdits, TritonRewrite
 from operators.rewrites.triton.structure import (
     blocks_in,
     bound_names,
@@ -50,24 +50,19 @@ class _Passes:
     """The one exponential in the summand."""
 
 
-class Online:
+class Online(TritonRewrite):
     """Fusion of a pass that finds the maximum with the next, which sums exponentials less that maximum."""
 
     name = "online"
 
-    def sites(self, module: TritonModule) -> list[TritonSite]:
-        """Return one site per pair of loops."""
-        return [
-            TritonSite(f"{kernel.name}: {passes.top} and {passes.total} in one pass", (kernel.name, number))
-            for kernel in module.kernels.values()
-            for number, passes in enumerate(_passes(kernel))
-        ]
+    def places(self, module: TritonModule, kernel: TritonKernel) -> Iterator[tuple[str, _Passes]]:
+        """Yield the pairs of loops."""
+        for passes in _passes(kernel):
+            yield f"{kernel.name}: {passes.top} and {passes.total} in one pass", passes
 
-    def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """Return the source with one loop in the place of two."""
-        kernel = module.kernels[str(site.detail[0])]
-        passes = list(_passes(kernel))[int(site.detail[1])]
-        edits = SpanEdits(module)
+    def edit(self, edits: SpanEdits, kernel: TritonKernel, passes: _Passes) -> None:
+        """Write one loop in the place of two."""
+        module = edits.module
         edits.insert_before(passes.first, lines_of(module, passes.start, passes.start))
         update = passes.first.body[-1]
         edits.replace_lines(update, update, _round(kernel, passes))
@@ -77,7 +72,6 @@ class Online:
             rescale = _Replaced({ast.dump(_value(passes)): passes.top}).text(passes.exponential)
             lines.append(f"{passes.total} *= {rescale}")
         edits.replace_lines(passes.between[0], passes.second, lines)
-        return edits.result()
 
 
 def _round(kernel: TritonKernel, passes: _Passes) -> list[str]:

@@ -3,8 +3,8 @@
 import ast
 from collections.abc import Iterator, Sequence
 
-from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, TritonSite, called, dotted
-from operators.rewrites.triton.span_edits import SpanEdits
+from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, called, dotted
+from operators.rewrites.triton.span_edits import SpanEdits, TritonRewrite
 from operators.rewrites.triton.structure import (
     bound_names,
     calls,
@@ -21,7 +21,7 @@ from operators.rewrites.triton.structure import (
 _IDS = ("tl.program_id", "tl.num_programs")
 
 
-class Persistent:
+class Persistent(TritonRewrite):
     """A loop over the grid's programs inside the kernel, launched once or a few times per multiprocessor.
 
     Statements that do not depend on the program stay in front of the loop. Where the body has loops, a second site has
@@ -30,22 +30,18 @@ class Persistent:
 
     name = "persistent"
 
-    def sites(self, module: TritonModule) -> list[TritonSite]:
-        """Return one site per kernel, and one more with a flattened loop."""
-        sites = []
-        for kernel in module.kernels.values():
-            if _grid(module, kernel):
-                sites.append(TritonSite(kernel.name, (kernel.name, "")))
-                if any(isinstance(node, ast.For) for node in ast.walk(kernel.node)):
-                    sites.append(TritonSite(f"{kernel.name}, flattened", (kernel.name, ", flatten=True")))
-        return sites
+    def places(self, module: TritonModule, kernel: TritonKernel) -> Iterator[tuple[str, str]]:
+        """Yield one place per kernel, and one more with a flattened loop."""
+        if _grid(module, kernel):
+            yield kernel.name, ""
+            if any(isinstance(node, ast.For) for node in ast.walk(kernel.node)):
+                yield f"{kernel.name}, flattened", ", flatten=True"
 
-    def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """Return the source with the kernel's body in a loop over tiles, and a smaller grid."""
-        kernel = module.kernels[str(site.detail[0])]
+    def edit(self, edits: SpanEdits, kernel: TritonKernel, found: str) -> None:
+        """Write the kernel's body in a loop over tiles, and a smaller grid."""
+        module = edits.module
         grid, (launch,) = _grid(module, kernel), module.launches_of(kernel)
         device = device_tensor(module, kernel, launch)
-        edits = SpanEdits(module)
         import_torch(edits)
         dots = any(called(call, "tl.dot") for call in calls(kernel.node))
         share = edits.add_constant("PER_SM", 1 if dots else 4, (1, 2, 3, 4, 8))
@@ -59,11 +55,10 @@ class Persistent:
         sizes = parts or [tiles]
         programs = fresh_in(module.run, "programs")
         _write_grid(edits, launch, [module.segment(size) for size in grid], sizes, (tiles, programs, share, device))
-        head = f"for {tile} in tl.range(tl.program_id(0), {tiles}, tl.num_programs(0){site.detail[1]}):"
+        head = f"for {tile} in tl.range(tl.program_id(0), {tiles}, tl.num_programs(0){found}):"
         body = _looped(kernel)
         ids = {**_ids(tile, sizes), **{("tl.num_programs", axis): (name, True) for axis, name in enumerate(sizes)}}
         edits.replace_lines(body[0], body[-1], [head, *indented(_rewritten(module, body, ids))])
-        return edits.result()
 
 
 Ids = dict[tuple[str, int], tuple[str, bool]]

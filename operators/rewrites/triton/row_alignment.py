@@ -9,24 +9,15 @@ import ast
 from collections.abc import Iterator
 
 from operators.rewrites.triton.analysis import binds, bounds_of, calls
-from operators.rewrites.triton.source import (
-    ROW_UNIT,
-    TritonKernel,
-    TritonModule,
-    TritonSite,
-    called,
-    dotted,
-    names_in,
-    restated,
-)
-from operators.rewrites.triton.span_edits import Argument, SpanEdits
+from operators.rewrites.triton.source import ROW_UNIT, TritonKernel, TritonModule, called, dotted, names_in, restated
+from operators.rewrites.triton.span_edits import Argument, SpanEdits, TritonRewrite
 from operators.rewrites.triton.structure import code_of
 
 WIDEST = 16
 """Numbers of one byte in the widest load; a larger divisor tells the compiler nothing."""
 
 
-class RowAlignment:
+class RowAlignment(TritonRewrite):
     """Statements `N = N // UNIT * UNIT` at the head of a kernel, where UNIT divides N and is known at compile time.
 
     They change no value, and tell the compiler what N is a multiple of.
@@ -34,17 +25,14 @@ class RowAlignment:
 
     name = "row_alignment"
 
-    def sites(self, module: TritonModule) -> list[TritonSite]:
-        """Return one site per kernel whose addresses or masks are made with sizes from its launches."""
-        found = [(kernel, _sizes(module, kernel)) for kernel in module.kernels.values()]
-        return [
-            TritonSite(f"{kernel.name} {' '.join(sizes)}", (kernel.name, *sizes)) for kernel, sizes in found if sizes
-        ]
+    def places(self, module: TritonModule, kernel: TritonKernel) -> Iterator[tuple[str, list[str]]]:
+        """Yield the sizes from its launches that a kernel makes addresses or masks with, if any."""
+        if sizes := _sizes(module, kernel):
+            yield f"{kernel.name} {' '.join(sizes)}", sizes
 
-    def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """Return the source with a divisor of each size, as each launch passes it."""
-        kernel, sizes = module.kernels[str(site.detail[0])], [str(size) for size in site.detail[1:]]
-        edits = SpanEdits(module)
+    def edit(self, edits: SpanEdits, kernel: TritonKernel, sizes: list[str]) -> None:
+        """Write a divisor of each size, as each launch passes it."""
+        module = edits.module
         units = [
             edits.add_parameter(kernel, ROW_UNIT + size.upper(), constexpr=True, argument=_divisor(module, size))
             for size in sizes
@@ -55,7 +43,6 @@ class RowAlignment:
         imported = [alias for stmt in imports if isinstance(stmt, ast.Import) for alias in stmt.names]
         if not any(alias.name == "math" and alias.asname is None for alias in imported):
             edits.insert_before(imports[0], ["import math"])
-        return edits.result()
 
 
 def _divisor(module: TritonModule, size: str) -> Argument:

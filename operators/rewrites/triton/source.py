@@ -21,16 +21,6 @@ class UnreadableTriton(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class TritonSite:
-    """A place where a rewrite is legal."""
-
-    label: str
-    """Its name, for people."""
-    detail: tuple[str | int, ...] = ()
-    """Values by which the rewrite finds it again."""
-
-
-@dataclass(frozen=True, slots=True)
 class LaunchSite:
     """One launch `kernel[grid](...)`."""
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from evokernel.source.regions import read_regions
-from operators.rewrites.library import TUNING, edited, unused_name
+from operators.rewrites.library import TUNING, KernelRewrite, edited, unused_name
 from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, end_of, fresh, names_in
 
 Argument = str | Callable[[LaunchSite], str]
@@ -119,6 +119,12 @@ class SpanEdits:
             return self.module.starts[tuned[-1] + 1]
         head = [stmt for stmt in self.module.tree.body if isinstance(stmt, _HEAD)]
         return self.module.starts[max(stmt.end_lineno or 0 for stmt in head)]
+
+
+class TritonRewrite(KernelRewrite):
+    """A rewrite of Triton kernels."""
+
+    edits = SpanEdits
 
 
 def _argument_end(text: str, end: int, limit: int) -> int:

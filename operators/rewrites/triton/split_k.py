@@ -1,21 +1,12 @@
 """`split_k`: a long sum is split between programs; a second kernel adds the shares and finishes."""
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from operators.rewrites.triton.analysis import range_of
 from operators.rewrites.triton.combine_shares import CombinerNames, SharedSum, combining, needed, shares
-from operators.rewrites.triton.source import (
-    TritonKernel,
-    TritonModule,
-    TritonSite,
-    called,
-    dotted,
-    fresh,
-    keyword_of,
-    names_in,
-)
-from operators.rewrites.triton.span_edits import SpanEdits
+from operators.rewrites.triton.source import TritonKernel, TritonModule, called, dotted, fresh, keyword_of, names_in
+from operators.rewrites.triton.span_edits import SpanEdits, TritonRewrite
 from operators.rewrites.triton.structure import (
     bound_names,
     carried,
@@ -38,7 +29,7 @@ PART = 512
 _MULTIPROCESSORS = "torch.cuda.get_device_properties({}).multi_processor_count"
 
 
-class SplitK:
+class SplitK(TritonRewrite):
     """Division of a sum's blocks over a further axis of the grid: more programs where the output has few tiles.
 
     `run` makes as many shares as give each multiprocessor the wanted number of programs, so tile sizes and shapes can
@@ -49,18 +40,18 @@ class SplitK:
 
     name = "split_k"
 
-    def sites(self, module: TritonModule) -> list[TritonSite]:
-        """Return one site per kernel of that form."""
-        return [TritonSite(f"{name}: {one.total}", (name,)) for name, one in _sums(module).items()]
+    def places(self, module: TritonModule, kernel: TritonKernel) -> Iterator[tuple[str, SharedSum]]:
+        """Yield the sum of a kernel of that form."""
+        if (found := _sum(module, kernel)) is not None:
+            yield f"{kernel.name}: {found.total}", found
 
-    def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """Return the source with the sum in two kernels."""
-        found = _sums(module)[str(site.detail[0])]
+    def edit(self, edits: SpanEdits, kernel: TritonKernel, found: SharedSum) -> None:
+        """Divide the sum between two kernels."""
+        module = edits.module
         kernel, loop = found.kernel, found.loop
         names = CombinerNames(
             *(fresh_in(kernel.node, name) for name in ("partial", "split", "splits", "shares", "PART"))
         )
-        edits = SpanEdits(module)
         import_torch(edits)
         combine = combining(found, fresh(module, f"{kernel.name}_combine"), names)
         edits.insert_after(kernel.node, ["", "", *ast.unparse(combine).split("\n")])
@@ -79,16 +70,10 @@ class SplitK:
                 edits.replace_lines(stmt, stmt, [])
         share = f"tl.store({names.shares} + {names.split} * {found.size}, {found.total})"
         edits.replace_lines(found.finish[0], found.finish[-1], [*shares(found, names), share])
-        return edits.result()
-
-
-def _sums(module: TritonModule) -> dict[str, SharedSum]:
-    """Return the sums that can be shared out, by the name of their kernel."""
-    found = {kernel.name: _sum(module, kernel) for kernel in module.kernels.values()}
-    return {name: one for name, one in found.items() if one is not None}
 
 
 def _sum(module: TritonModule, kernel: TritonKernel) -> SharedSum | None:
+    """Return the sum of a kernel that can be shared out, or None."""
     launch, body = only_launch(module, kernel), code_of(kernel)
     loops = [node for node in ast.walk(kernel.node) if isinstance(node, (ast.For, ast.While))]
     if launch is None or len(loops) != 1 or loops[0] not in body or not isinstance(loops[0], ast.For):

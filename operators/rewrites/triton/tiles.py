@@ -248,12 +248,7 @@ def _numbers(kernel: ast.FunctionDef) -> Iterator[str]:
 
 
 def _widens(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Attribute) and call.func.attr == "to" and called_with(call, "tl.int64")
-
-
-def called_with(call: ast.Call, name: str) -> bool:
-    """Say whether this dotted name is the only argument of a call."""
-    return len(call.args) == 1 and not call.keywords and dotted(call.args[0]) == name
+    return ast.unparse(call).endswith(".to(tl.int64)")
 
 
 def _summands(expr: ast.expr) -> list[ast.expr]:

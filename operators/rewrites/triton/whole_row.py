@@ -9,13 +9,12 @@ from operators.rewrites.triton.source import (
     LaunchSite,
     TritonKernel,
     TritonModule,
-    TritonSite,
     called,
     dotted,
     keyword_of,
     names_in,
 )
-from operators.rewrites.triton.span_edits import SpanEdits
+from operators.rewrites.triton.span_edits import SpanEdits, TritonRewrite
 from operators.rewrites.triton.structure import (
     blocks_in,
     bound_names,
@@ -45,7 +44,7 @@ class _Rows:
     block: str
 
 
-class WholeRow:
+class WholeRow(TritonRewrite):
     """A row in one block where it fits into registers: the loops over it then run once, and become straight code.
 
     `run` decides per shape and passes the decision as a constexpr; a longer row goes block by block as before.
@@ -53,21 +52,16 @@ class WholeRow:
 
     name = "whole_row"
 
-    def sites(self, module: TritonModule) -> list[TritonSite]:
-        """Return one site per run of loops over the same row."""
-        return [
-            TritonSite(f"{kernel.name} over {module.segment(rows.bound)}", (kernel.name, number))
-            for kernel in module.kernels.values()
-            for number, rows in enumerate(_rows(module, kernel))
-        ]
+    def places(self, module: TritonModule, kernel: TritonKernel) -> Iterator[tuple[str, _Rows]]:
+        """Yield the runs of loops over the same row."""
+        for rows in _rows(module, kernel):
+            yield f"{kernel.name} over {module.segment(rows.bound)}", rows
 
-    def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """Return the source with both ways through the row."""
-        kernel = module.kernels[str(site.detail[0])]
-        rows = list(_rows(module, kernel))[int(site.detail[1])]
+    def edit(self, edits: SpanEdits, kernel: TritonKernel, rows: _Rows) -> None:
+        """Write both ways through the row."""
+        module = edits.module
         (launch,) = module.launches_of(kernel)
         bound, tunable = rows.length, module.passed(launch, rows.block)
-        edits = SpanEdits(module)
         name = fresh_in(module.run, "block")
         flag = edits.add_parameter(kernel, "ONE_BLOCK", constexpr=True, argument=f"{bound} <= {name}")
         warps = keyword_of(launch.call, "num_warps")
@@ -80,7 +74,6 @@ class WholeRow:
         straight = _straight(module, rows)
         looped = lines_of(module, first, last)
         edits.replace_lines(first, last, [f"if {flag}:", *indented(straight), "else:", *indented(looped)])
-        return edits.result()
 
 
 def _rows(module: TritonModule, kernel: TritonKernel) -> Iterator[_Rows]:

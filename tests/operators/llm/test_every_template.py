@@ -11,7 +11,8 @@ from archive.journal import EmptyStep, InsightEntry, ResultEntry
 from archive.store import Store
 from evokernel.config.run import RunConfig
 from evokernel.engine.assemble import foreign_kernels, make_archipelago, make_operators
-from evokernel.engine.search import Parts, Search
+from evokernel.engine.search import Search
+from evokernel.engine.search_run import Parts
 from evokernel.engine.stoppers import stopper_from
 from evokernel.languages import make_language
 from evokernel.languages.toolchain import run_plain

@@ -3,7 +3,6 @@
 Runs in a single-use process: it leaves torch and the environment changed.
 """
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +13,10 @@ from ..driver.cubin_facts import KernelFacts, inspect
 from ..driver.kernel_parameters import Parameter
 from ..driver.loaded_kernel import Shape
 from ..driver.nvrtc import NvrtcMissing, find_nvrtc, target_of
-from ..process import bundle
-from . import cubin_description, cuda_faults, load_module, recording
+from . import cubin_description, cuda_faults, recording
 from .cuda_cache import CACHE, file_of, provide
 from .kernel_cache import read_known
+from .recorded_build import recorded_build
 
 _WARMING = 'extern "C" __global__ void warm(float* x) { x[threadIdx.x] = expf(x[threadIdx.x]); }'
 
@@ -48,26 +47,18 @@ def answer(request: dict[str, Any], folder: str) -> tuple[dict[str, Any], bytes]
     provide()
     recorder = recording.Recorder(request["capability"], request["properties"])
     launcher = _Recording(recorder, read_known(request.get("known", {})))
-    start = time.perf_counter()
-    try:
+
+    def route() -> None:
         cuda_module.Kernel.launcher = launcher
-        run, shapes = load_module.load(request["source"]).run, request["shapes"]
-        recorded = recording.record(run, shapes, measured=request["measured"], recorder=recorder)
-        compile_ms = (time.perf_counter() - start) * 1e3
-        files = {load_module.FILE: request["source"].encode(), recording.FILE: recorded.document()}
-        blob = bundle.pack(files | launcher.files)
-    except Exception as error:  # noqa: BLE001  a candidate may raise anything, and the answer reports it
-        failure = cuda_faults.describe(error, request["source"])
-        return {"failure": {**failure, "hidden": recorder.index >= request["measured"]}}, b""
-    measured = request["measured"]
-    return {
-        "plans": recorded.plans[:measured],
-        "unrecordable": recorded.unrecordable,
-        "cubins": {
-            each: cubin_description.describe(recorder.cubins[each], Path(folder)) for each in recorded.cubins(measured)
-        },
-        "compile_ms": compile_ms,
-    }, blob
+
+    return recorded_build(
+        request,
+        Path(folder),
+        recorder,
+        route=route,
+        compiled=lambda: launcher.files,
+        describe=lambda error: cuda_faults.describe(error, request["source"]),
+    )
 
 
 def _tools(capability: int) -> dict[str, Any]:

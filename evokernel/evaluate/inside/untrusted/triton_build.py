@@ -4,13 +4,12 @@ Runs in a single-use process: it leaves Triton, torch and the environment change
 """
 
 import os
-import time
 from pathlib import Path
 from typing import Any
 
-from ..process import bundle
-from . import cubin_description, load_module, recording, triton_faults
+from . import recording, triton_faults
 from .kernel_cache import KernelCache
+from .recorded_build import recorded_build
 from .triton_driver import RecordingDriver, activate, warm
 
 CACHE = "cache"
@@ -38,23 +37,11 @@ def answer(request: dict[str, Any], folder: str) -> tuple[dict[str, Any], bytes]
     kernels = KernelCache(Path(folder), request.get("known", {}))
     recorder = recording.Recorder(request["capability"], request["properties"])
     with triton_faults.errors_of_the_compiler(Path(folder, "stderr")) as messages:
-        start = time.perf_counter()
-        try:
-            activate(RecordingDriver(recorder))
-            run, shapes = load_module.load(request["source"]).run, request["shapes"]
-            recorded = recording.record(run, shapes, measured=request["measured"], recorder=recorder)
-            compile_ms = (time.perf_counter() - start) * 1e3
-            files = {load_module.FILE: request["source"].encode(), recording.FILE: recorded.document()}
-            blob = bundle.pack(files | kernels.files())
-        except Exception as error:  # noqa: BLE001  a candidate may raise anything, and the answer reports it
-            failure = triton_faults.describe(error, request["source"], messages())
-            return {"failure": {**failure, "hidden": recorder.index >= request["measured"]}}, b""
-    measured = request["measured"]
-    return {
-        "plans": recorded.plans[:measured],
-        "unrecordable": recorded.unrecordable,
-        "cubins": {
-            each: cubin_description.describe(recorder.cubins[each], Path(folder)) for each in recorded.cubins(measured)
-        },
-        "compile_ms": compile_ms,
-    }, blob
+        return recorded_build(
+            request,
+            Path(folder),
+            recorder,
+            route=lambda: activate(RecordingDriver(recorder)),
+            compiled=kernels.files,
+            describe=lambda error: triton_faults.describe(error, request["source"], messages()),
+        )

@@ -102,11 +102,17 @@ Expr = Num | Var | Unary | Binary | Ternary | Call | Index | Cast | RefCast | Br
 
 # ---------------------------------------------------------------------------- statements
 
-# `notes` are the comments in front of a statement, `after` those behind it at the end of a body.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Commented:
+    notes: tuple[str, ...] = ()
+    """Comments in front of a statement."""
+    after: tuple[str, ...] = ()
+    """Those behind it, at the end of a body."""
 
 
 @dataclass(frozen=True, slots=True)
-class For:
+class For(_Commented):
     """A counted loop `for (type var = lower; var < upper; var += step) body`."""
 
     var: str
@@ -118,23 +124,19 @@ class For:
     """The type of the variable."""
     pragmas: tuple[str, ...] = ()
     """Lines directly in front of the loop."""
-    notes: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class If:
+class If(_Commented):
     """A conditional."""
 
     cond: Expr
     then: tuple[Stmt, ...]
     orelse: tuple[Stmt, ...] = ()
-    notes: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Decl:
+class Decl(_Commented):
     """A scalar, pointer or constant-size local array."""
 
     type: str
@@ -144,46 +146,36 @@ class Decl:
     """Sizes of an array; empty for a scalar or pointer."""
     init: Expr | None = None
     """The initial value; None without one."""
-    notes: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Assign:
+class Assign(_Commented):
     """`target op value` with op one of `=`, `+=`, `-=`, `*=`, `/=`."""
 
     target: Expr
     op: str
     value: Expr
-    notes: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class ExprStmt:
+class ExprStmt(_Commented):
     """An expression evaluated for its effect."""
 
     value: Expr
-    notes: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class Block(_Commented):
     """A braced group."""
 
     body: tuple[Stmt, ...]
-    notes: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Raw:
+class Raw(_Commented):
     """Statement text that was not understood."""
 
     text: str
-    notes: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
 
 
 Stmt = For | If | Decl | Assign | ExprStmt | Block | Raw
