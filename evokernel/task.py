@@ -24,10 +24,15 @@ PATCHWORK_KEPT = "patchwork/kept"
 """A patchwork whose masks have a true element in each row."""
 PATCHWORK_FEW = "patchwork/few"
 """All ordinary, but for few rows with one odd element, or an odd run, at a random place."""
-SHRUNK = ("normal/1e2", "normal/1e4", "normal/1e6", "normal/1e8", "normal/1e12", "normal/1e16", "normal/1e20")
-LARGE = {"normal/large": 1 << 31, "normal/roots": 46_341}  # what int32 stays below; it holds squares of roots
-NAN, INFINITE = "normal/nan", "normal/inf"
-TELLING = (*SHRUNK, *LARGE, NAN, INFINITE)
+SCALED = {
+    **{f"normal/1e{power}": 10.0**-power for power in (2, 4, 6, 8, 12, 16, 20)},
+    **{f"normal*1e{power}": 10.0**power for power in (5, 10, 20)},
+}
+SHIFTED = {"normal-10": -10.0, "normal+10": 10.0}
+COARSE = "normal/coarse"  # multiples of 1/16, so that numbers tie, also with constants, and -0.0 among them
+LARGE = {"normal/roots": 46_341, "normal/factors": 1 << 22, "normal/large": 1 << 31}  # what int32 stays below
+NAN, INFINITE, ABOVE, BELOW = "normal/nan", "normal/inf", "normal/+inf", "normal/-inf"
+TELLING = (*SCALED, *SHIFTED, COARSE, *LARGE, NAN, INFINITE, ABOVE, BELOW)
 """Distributions that a judge adds to those of a task where only they notice what a kernel leaves out."""
 
 InputGenerator = Callable[[Mapping[str, int], int], Any]

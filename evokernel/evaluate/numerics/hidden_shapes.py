@@ -18,6 +18,10 @@ _SMALLER = (0.25, 0.75)
 """Least and largest factor on numbers that are no sizes: a part of an admitted number is less strange than twice."""
 _CUTS = (8191, 4093, 2039, 1021, 509, 251, 127, 61)
 """Bounds of the dimensions, the loosest first."""
+_VECTOR = 16
+"""Elements of a processor's widest vector, mostly."""
+_TAILED_BYTES, _TAILED_SPANS = 1 << 19, (127, 63, 47, 31)
+"""Size of the tensors, at most, and the sizes that dimensions may have above their least ones, the widest first."""
 
 
 def probe_workloads(workloads: WorkloadSet, rng: np.random.Generator) -> tuple[Workload, ...]:
@@ -92,6 +96,23 @@ def fenced_workloads(task: Task, probes: Sequence[Workload], offered: WorkloadSe
     return tuple(Workload(FENCED, dims) for dims in shapes)
 
 
+def tailed_workloads(task: Task, offered: WorkloadSet, rng: np.random.Generator) -> tuple[Workload, ...]:
+    """Return small shapes; over all of them each dimension has every remainder that a vector leaves, where it can.
+
+    Search sizes are multiples of vectors, mostly, and held-out ones odd: a kernel may be wrong on all other tails.
+    """
+    tails = {name: rng.permutation(_VECTOR).tolist() for name in offered.probe}
+    found = []
+    for number in range(_VECTOR if tails else 0):
+        for span in _TAILED_SPANS:
+            mine = iter([tails[name][number] for name in offered.probe])
+            shape = Workload(FENCED, _drawn(offered, partial(_with_tail, tails=mine, span=span, rng=rng)))
+            if task.bytes_at(shape) <= _TAILED_BYTES:
+                break
+        found.append(shape)
+    return tuple(found)
+
+
 def hidden_name(workload: Workload) -> str:
     """Return words for a hidden workload that do not reveal its shape."""
     return "a hidden check that was added in this run" if workload.name.startswith(ADDED) else "a hidden shape"
@@ -108,6 +129,11 @@ def _lifted(offered: WorkloadSet, dims: Mapping[str, int | float]) -> dict[str, 
 def _odd(low: int, high: int, rng: np.random.Generator) -> int:
     value = int(rng.integers(low, high + 1)) | 1
     return value if value <= high else max(value - 2, low)
+
+
+def _with_tail(low: int, high: int, *, tails: Iterator[int], span: int, rng: np.random.Generator) -> int:
+    tail, high = next(tails), min(high, low + span)
+    return int(rng.choice([value for value in range(low, high + 1) if value % _VECTOR == tail] or [low, high]))
 
 
 def _beside_a_power(low: int, high: int, *, sides: Iterator[int], rng: np.random.Generator) -> int:

@@ -1,15 +1,15 @@
-"""One call under sanitizers: the job that an executable of `build_checked` reads, and its report.
+"""Calls under sanitizers: the jobs that an executable of `build_checked` reads, and its report.
 
-A job, on standard input, little-endian:
+One job or more, one behind the other, on standard input, little-endian:
 
     8 bytes   `EVKJOB1` and a NUL
     8 bytes   for each scalar in calling order: int64, or float64 for floating-point scalars
     8 + n     for each tensor in calling order: n as uint64, then its n bytes
 
-Each tensor gets a block of exactly its size, aligned to 64 bytes, so that one byte too far is seen. The executable
-calls `run` once and ends with an exit status: 0 clean, `EXIT_FOUND` a finding (described on standard error),
-`EXIT_BAD_JOB` a job that does not fit. It writes no results. AddressSanitizer reserves terabytes of addresses, so the
-executable must run without a limit on its address space (RLIMIT_AS); limit its time.
+Each tensor gets a block of exactly its size, aligned to 64 bytes, so that one byte too far is seen; it is freed after
+its call. The executable calls `run` once for each job and ends with an exit status: 0 clean, `EXIT_FOUND` a finding
+(described on standard error), `EXIT_BAD_JOB` a job that does not fit. It writes no results. AddressSanitizer reserves
+terabytes of addresses, so the executable must run without a limit on its address space (RLIMIT_AS); limit its time.
 """
 
 import re
