@@ -5,7 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evokernel.evaluate.numerics.hidden_shapes import fenced_workloads, probe_workloads, workload_beside
+from evokernel.evaluate.numerics.hidden_shapes import (
+    fenced_workloads,
+    probe_workloads,
+    tailed_workloads,
+    workload_beside,
+)
 from evokernel.task import Role, Signature, Task, Tensor, Workload, WorkloadSet
 
 
@@ -90,3 +95,20 @@ def test_some_fenced_shapes_have_odd_rows_and_whole_multiples_of_an_aligned_vect
     for workload in (least, odd, *others):
         assert task.bytes_at(workload) <= 4 << 20
         assert all(low <= workload.dims[name] <= high for name, (low, high) in ranges.items())
+
+
+@pytest.mark.parametrize("highest", [90_000, 9])
+def test_tailed_shapes_leave_every_remainder_of_every_dimension_where_they_can(highest):
+    known = (Workload("w", {"R": 8, "C": 500, "K": 9}),)
+    ranges = {"R": (3, highest), "C": (100, 90_000), "K": ("R", "R + 300")}
+    offered = replace(make(probe=ranges), search=known, holdout=known)
+    tensors = Signature((Tensor("x", ("R", "C")),), (), (Tensor("y", ("K",), role=Role.OUTPUT),))
+    task = Task("t", lambda x, **_: x, signature=tensors, workloads={"cpu": offered}, flops="R")
+    shapes = tailed_workloads(task, offered, np.random.default_rng(0))
+    for name in ("R", "C", "K") if highest > 16 else ("C", "K"):
+        assert {shape.sizes[name] % 16 for shape in shapes} == {*range(16)}
+    for shape in shapes:
+        assert task.bytes_at(shape) <= 1 << 19
+        assert shape.sizes["R"] <= highest
+        assert shape.sizes["R"] <= shape.sizes["K"] <= shape.sizes["R"] + 300
+    assert tailed_workloads(task, replace(offered, probe={}), np.random.default_rng(0)) == ()

@@ -86,6 +86,16 @@ def test_mistakes_are_named(cpp: CppLanguage, tmp_path: Path, statement: str, ex
     assert "kernel.cpp:7" in report
 
 
+def test_calls_of_several_shapes_are_made_by_one_process(cpp: CppLanguage, tmp_path: Path):
+    kept = SOURCE.replace("// here", "static float* room = new float[N]; room[N - 1] = y[0];")
+    assert outcome(cpp, kept, tmp_path, work=job(9) + job(5)) == (0, "")
+    status, report = outcome(cpp, kept, tmp_path, work=job(5) + job(9))
+    assert (status, report.split(":")[0]) == (EXIT_FOUND, "heap-buffer-overflow")
+    earlier = SOURCE.replace("// here", "static const float* first = x; y[0] = first[0];")
+    status, report = outcome(cpp, earlier, tmp_path, work=job(5) * 2)
+    assert (status, report.split(":")[0]) == (EXIT_FOUND, "heap-use-after-free")
+
+
 def test_the_main_around_all_candidates_of_a_task_is_compiled_once(cpp: CppLanguage):
     commands = []
 
