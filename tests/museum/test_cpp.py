@@ -101,6 +101,7 @@ def test_every_exhibit_says_what_it_is():
             "clamped_squares",
             "larger",
             "products",
+            "logits",
         )
     }
 
