@@ -11,7 +11,7 @@ from evokernel.evaluate.bench.candidate_session import CandidateSession, WorkerS
 from evokernel.evaluate.bench.feedback import failure, out_of_bounds
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
 from evokernel.evaluate.numerics.canary import stored_bytes
-from evokernel.evaluate.numerics.hidden_shapes import BESIDE
+from evokernel.evaluate.numerics.hidden_shapes import LARGE_SHAPES
 from evokernel.evaluate.sandbox.run_once import ProcessLimits, VisiblePaths, let_read, run_confined
 from evokernel.evaluate.sandbox.seccomp import Children
 from evokernel.evaluate.wire import HELD_OUT, PhaseVerdict
@@ -138,7 +138,7 @@ def _jobs(bench: Bench) -> tuple[list[bytes], ...]:
     What a kernel reads may hang on what it has read.
     """
     task, first, *others = bench.task, *bench.task.distributions
-    drawn = [bound for bound in bench.probes if bound.workload.name != BESIDE]  # as large as timed ones: too slow here
+    drawn = [bound for bound in bench.probes if bound.workload.name not in LARGE_SHAPES]  # too slow here
     shapes = drawn[:_SANITIZED_PROBES]
     small = sorted(shapes, key=lambda bound: task.bytes_at(bound.workload))[:_SMALL_PROBES]
 
