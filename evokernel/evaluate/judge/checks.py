@@ -107,7 +107,8 @@ def sanitize(session: CandidateSession, executable: bytes) -> tuple[PhaseVerdict
     where the shipped build needed a tiny part of it. Raises `HarnessError` if the executable did not understand a job.
     """
     bench, complete = session.bench, True
-    for jobs in filter(None, _jobs(bench)):
+    clean = int(bench.rng.integers(1, EXIT_BAD_JOB))  # a candidate may end the process by itself
+    for jobs in filter(None, _jobs(bench, status=clean)):
         patient_s = len(jobs) * session.patient_s if isinstance(session, WorkerSession) else math.inf
         must_end = patient_s < bench.settings.timeout_s
         for _ in range(_SANITIZED_TRIES if must_end else 1):
@@ -126,13 +127,13 @@ def sanitize(session: CandidateSession, executable: bytes) -> tuple[PhaseVerdict
             return PhaseVerdict(Status.SANITIZER, Stage.SANITIZER, f"{text}: code must do the same there"), True
         if done.timed_out:
             complete = False
-        elif not done.ok:
+        elif done.exit_code != clean:
             how = f"killed by signal {done.signal}" if done.signal else f"ended the process with {done.exit_code}"
             return PhaseVerdict(Status.SANITIZER, Stage.SANITIZER, f"{how} under the sanitizers"), True
     return None, complete
 
 
-def _jobs(bench: Bench) -> tuple[list[bytes], ...]:
+def _jobs(bench: Bench, *, status: int) -> tuple[list[bytes], ...]:
     """Return the calls of each process: all shapes on the usual contents, and the smallest on those of all other kinds.
 
     What a kernel reads may hang on what it has read.
@@ -145,7 +146,7 @@ def _jobs(bench: Bench) -> tuple[list[bytes], ...]:
     def job(bound: BoundWorkload, distribution: str) -> bytes:
         inputs, sizes = bound.case(distribution).inputs, bound.workload.sizes
         stored = {each.name: stored_bytes(each, inputs[each.name], sizes) for each in task.signature.inputs}
-        return pack_job(task.signature, bound.workload.dims, stored)
+        return pack_job(task.signature, bound.workload.dims, stored, status=status)
 
     return [job(bound, first) for bound in shapes], [job(bound, each) for bound in small for each in others]
 

@@ -78,13 +78,15 @@ extern "C" void __asan_on_error() {
 }
 
 int main() {
+    int status = 0;
     for (int calls = 0;; ++calls) {
         char magic[8];
         const ssize_t begun = read(0, magic, 1);
-        if (begun == 0 && calls > 0) return 0;
+        if (begun == 0 && calls > 0) return status;
         if (begun != 1) return @BAD_JOB@;
         read_exactly(magic + 1, sizeof magic - 1);
-        if (std::memcmp(magic, "@MAGIC@\0", 8) != 0) return @BAD_JOB@;
+        if (std::memcmp(magic, "@MAGIC@", 7) != 0) return @BAD_JOB@;
+        status = magic[7];
 @TAKE@
         run(@PASS@);
         for (Argument& argument : arguments) std::free(argument.data), argument.data = nullptr;

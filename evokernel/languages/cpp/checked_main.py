@@ -37,7 +37,7 @@ def checked_main(signature: Signature) -> str:
         "TABLE": ", ".join(f'{{"{name}", nullptr, 0}}' for name in names),
         "TAKE": "\n".join(lines),
         "PASS": ", ".join(f"value{number}" for number in range(len(lines))),
-        "MAGIC": MAGIC[:7].decode(),
+        "MAGIC": MAGIC.decode(),
         "FOUND": str(EXIT_FOUND),
         "BAD_JOB": str(EXIT_BAD_JOB),
     }

@@ -96,6 +96,13 @@ def test_calls_of_several_shapes_are_made_by_one_process(cpp: CppLanguage, tmp_p
     assert (status, report.split(":")[0]) == (EXIT_FOUND, "heap-use-after-free")
 
 
+def test_a_clean_end_has_the_status_of_the_job(cpp: CppLanguage, tmp_path: Path):
+    arrays = {"x": np.arange(5, dtype=np.float32), "w": np.ones((5, 2))}
+    work = pack_job(SIGNATURE, {"N": 5, "alpha": 2.0}, arrays, status=17)
+    assert outcome(cpp, SOURCE, tmp_path, work=work) == (17, "")
+    assert outcome(cpp, SOURCE.replace("// here", "std::_Exit(0);"), tmp_path, work=work) == (0, "")
+
+
 def test_the_main_around_all_candidates_of_a_task_is_compiled_once(cpp: CppLanguage):
     commands = []
 
