@@ -19,15 +19,11 @@ DTYPES = {
 """Bytes of an element by the name of its type."""
 DISTRIBUTIONS = ("normal", "offset", "wide", "integers01", "needles")
 
-PATCHWORK = "patchwork"
-PATCHWORK_KEPT = "patchwork/kept"
-"""A patchwork whose masks have a true element in each row."""
-PATCHWORK_FEW = "patchwork/few"
-"""All ordinary, but for few rows with one odd element, or an odd run, at a random place."""
-SCALED = {
-    **{f"normal/1e{power}": 10.0**-power for power in (2, 4, 6, 8, 12, 16, 20)},
-    **{f"normal*1e{power}": 10.0**power for power in (5, 10, 20)},
-}
+PATCHWORK, PATCHWORK_KEPT, PATCHWORK_FEW = "patchwork", "patchwork/kept", "patchwork/few"
+"""Mixtures of a judge: of all kinds; with a true element in each row of a mask; ordinary but for few rows with one odd
+element, or an odd run, at a random place.
+"""
+SCALED = {f"normal/1e{n}": 10.0**-n for n in (2, 4, 6, 8, 12, 16, 20)} | {f"normal*1e{n}": 10.0**n for n in (5, 10, 20)}
 SHIFTED = {"normal-10": -10.0, "normal+10": 10.0}
 COARSE = "normal/coarse"  # multiples of 1/16, so that numbers tie, also with constants, and -0.0 among them
 LARGE = {"normal/roots": 46_341, "normal/factors": 1 << 22, "normal/large": 1 << 31}  # what int32 stays below

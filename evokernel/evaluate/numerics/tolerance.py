@@ -38,9 +38,7 @@ _TF32_ROUNDOFF = 2.0**-11
 _ALIKE = {
     "integers01": 2.0**13,
     "needles": 2.0**13,
-    PATCHWORK: 2.0**11,
-    PATCHWORK_KEPT: 2.0**11,
-    PATCHWORK_FEW: 2.0**11,
+    **dict.fromkeys((PATCHWORK, PATCHWORK_KEPT, PATCHWORK_FEW), 2.0**11),
 }
 """The most roundings allowed on distributions full of equal values."""
 _BYTES = (torch.bool, torch.int8, torch.uint8)
