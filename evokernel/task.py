@@ -18,7 +18,6 @@ DTYPES = {
 }  # fmt: skip
 """Bytes of an element by the name of its type."""
 DISTRIBUTIONS = ("normal", "offset", "wide", "integers01", "needles")
-
 PATCHWORK, PATCHWORK_KEPT, PATCHWORK_FEW = "patchwork", "patchwork/kept", "patchwork/few"
 """Mixtures of a judge: of all kinds; with a true element in each row of a mask; ordinary but for few rows with one odd
 element, or an odd run, at a random place.
