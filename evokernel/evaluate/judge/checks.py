@@ -1,6 +1,5 @@
 """The checks of the cascade, cheapest first: smoke, correctness everywhere, sanitizers, fences."""
 
-import math
 import tempfile
 import time
 from pathlib import Path
@@ -107,10 +106,9 @@ def sanitize(session: CandidateSession, executable: bytes) -> tuple[PhaseVerdict
     where the shipped build needed a tiny part of it. Raises `HarnessError` if the executable did not understand a job.
     """
     bench, complete = session.bench, True
+    must_end = isinstance(session, WorkerSession) and session.patient_s < bench.settings.timeout_s
     clean = int(bench.rng.integers(1, EXIT_BAD_JOB))  # a candidate may end the process by itself
     for jobs in filter(None, _jobs(bench, status=clean)):
-        patient_s = len(jobs) * session.patient_s if isinstance(session, WorkerSession) else math.inf
-        must_end = patient_s < bench.settings.timeout_s
         for _ in range(_SANITIZED_TRIES if must_end else 1):
             done = _run_jobs(bench, executable, b"".join(jobs))
             if not done.timed_out:
