@@ -18,16 +18,16 @@ DTYPES = {
 }  # fmt: skip
 """Bytes of an element by the name of its type."""
 DISTRIBUTIONS = ("normal", "offset", "wide", "integers01", "needles")
-
-PATCHWORK = "patchwork"
-PATCHWORK_KEPT = "patchwork/kept"
-"""A patchwork whose masks have a true element in each row."""
-PATCHWORK_FEW = "patchwork/few"
-"""All ordinary, but for few rows with one odd element, or an odd run, at a random place."""
-SHRUNK = ("normal/1e2", "normal/1e4", "normal/1e6", "normal/1e8", "normal/1e12", "normal/1e16", "normal/1e20")
-LARGE = {"normal/large": 1 << 31, "normal/roots": 46_341}  # what int32 stays below; it holds squares of roots
-NAN, INFINITE = "normal/nan", "normal/inf"
-TELLING = (*SHRUNK, *LARGE, NAN, INFINITE)
+PATCHWORK, PATCHWORK_KEPT, PATCHWORK_FEW = "patchwork", "patchwork/kept", "patchwork/few"
+"""Mixtures of a judge: of all kinds; with a true element in each row of a mask; ordinary but for few rows with one odd
+element, or an odd run, at a random place.
+"""
+SCALED = {f"normal/1e{n}": 10.0**-n for n in (2, 4, 6, 8, 12, 16, 20)} | {f"normal*1e{n}": 10.0**n for n in (5, 10, 20)}
+SHIFTED = {"normal-10": -10.0, "normal+10": 10.0}
+COARSE = "normal/coarse"  # multiples of 1/16, so that numbers tie, also with constants, and -0.0 among them
+LARGE = {"normal/roots": 46_341, "normal/factors": 1 << 22, "normal/large": 1 << 31}  # what int32 stays below
+NAN, INFINITE, ABOVE, BELOW = "normal/nan", "normal/inf", "normal/+inf", "normal/-inf"
+TELLING = (*SCALED, *SHIFTED, COARSE, *LARGE, NAN, INFINITE, ABOVE, BELOW)
 """Distributions that a judge adds to those of a task where only they notice what a kernel leaves out."""
 
 InputGenerator = Callable[[Mapping[str, int], int], Any]

@@ -94,6 +94,14 @@ def test_every_exhibit_says_what_it_is():
             "decays",
             "measured_squares",
             "finite_sums",
+            "even_sums",
+            "kept",
+            "saturated",
+            "softplus",
+            "clamped_squares",
+            "larger",
+            "products",
+            "logits",
         )
     }
 

@@ -26,7 +26,7 @@ from evokernel.evaluate.numerics.correctness import judge_output
 from evokernel.evaluate.numerics.generated_inputs import check_generators
 from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
 from evokernel.evaluate.numerics.references import native_answer
-from evokernel.task import PATCHWORK, PATCHWORK_FEW, PATCHWORK_KEPT, TELLING, Task
+from evokernel.task import COARSE, PATCHWORK, PATCHWORK_FEW, PATCHWORK_KEPT, TELLING, Task
 
 _MORE_ROUNDS = 4
 _LOOSE = 0.1
@@ -139,7 +139,7 @@ def _admitted(task: Task, device_class: str, rng: np.random.Generator, *, device
     # ordinary inputs may show what an operation is for now and then, and other judges' may not
     wanted = constants | {each: [*each.others] for each in found if isinstance(each, TaskOperation)}
     task, left = _tell(task, device_class, wanted, rng, device=device)
-    constants = {each: wrongs for each, wrongs in left.items() if each in constants}
+    constants = {each: wrongs for each, wrongs in left.items() if each in constants and each.told_by != (COARSE,)}
     missed = tuple(f"{constant} is {wrong}" for constant, wrongs in constants.items() for wrong in wrongs)
     message = f"{len(honest)} honest answers passed and {len(rejected)} empty ones failed in {cases} checks"
     if not {PATCHWORK, PATCHWORK_KEPT} & set(task.distributions):
@@ -209,8 +209,8 @@ def _tell(
     """Add distributions that notice more changes of constants and operations; return what stays unnoticed, too."""
     _, odd, *_ = probe_workloads(task.workloads[device_class], rng)
     for distribution in TELLING if "normal" in task.declared else ():
-        if not constants:
-            break
+        if not any(distribution in each.told_by for each in constants):
+            continue
         case = AdmissionVariant.drawn(task, odd, distribution, rng, device=device)
         left = _try_constants(case, constants)
         if left != constants and is_right(case, rng) and _telling(case) and _has_room(case):

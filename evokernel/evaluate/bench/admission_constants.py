@@ -15,6 +15,7 @@ from evokernel.evaluate.bench.admission_variants import AdmissionVariant, Answer
 from evokernel.evaluate.numerics.correctness import judge_output
 from evokernel.evaluate.numerics.dispatch import EagerMode
 from evokernel.evaluate.numerics.inputs import bound_of
+from evokernel.task import ABOVE, BELOW, COARSE, INFINITE, LARGE, NAN, SCALED, SHIFTED, TELLING
 
 _MOST = 32
 """Most constants of a reference that are tried."""
@@ -24,21 +25,70 @@ _CREATES = ("arange", "full", "zeros", "ones", "empty", "linspace", "eye")
 
 _COMPARES = ("eq", "ne")
 _SUMS = ("sum", "cumsum")
+_PRODUCTS = ("mul", "square", "dot")
+_DECIDES = ("gt", "ge", "lt", "le", *_COMPARES)
+_SMALL, _SCALED, _SHIFTED, _LARGE = ("normal/1e4",), (*SCALED,), (*SHIFTED,), (*LARGE,)
 _Plain = Callable[..., Any]
 
 
-def _in_half(sum_of: _Plain) -> _Plain:
-    return lambda *args, **named: sum_of(*args, **named).to(torch.int32).to(torch.int64)
+def _in_half(made_by: _Plain) -> _Plain:
+    return lambda *args, **named: made_by(*args, **named).to(torch.int32).to(torch.int64)
 
 
-_PLAIN: Mapping[str, tuple[str, _Plain]] = {
-    "log1p": ("log(1 + x)", lambda x: (x + 1).log()),
-    "expm1": ("exp(x) - 1", lambda x: x.exp() - 1),
-    "nan_to_num": ("x", lambda x, *_, **__: x.clone()),
-    "isnan": ("false", lambda x: torch.zeros_like(x, dtype=torch.bool)),
-    "nansum": ("sum", torch.ops.aten.sum),
+def _elu(x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Any:
+    return torch.where(x > 0, x * scale, ((x * input_scale).exp() - 1) * (alpha * scale))
+
+
+def _softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
+    return torch.where(x * beta > threshold, x, ((x * beta).exp() + 1).log() / beta)
+
+
+def _log_sigmoid(x: Any) -> Any:
+    return -((-x).exp() + 1).log(), x.new_empty(0)
+
+
+def _rounded(x: Any, **decimals: int) -> Any:
+    return x.round(**decimals) if decimals else (x + torch.where(x < 0, -0.5, 0.5)).trunc()
+
+
+def _with_sign(x: Any, y: Any) -> Any:
+    return torch.where(torch.as_tensor(y) < 0, -x.abs(), x.abs())
+
+
+def _never(x: Any, *_: Any) -> Any:
+    return torch.zeros_like(x, dtype=torch.bool)
+
+
+_aten = torch.ops.aten
+_PLAIN: Mapping[str, tuple[str, _Plain, tuple[str, ...]]] = {
+    "log1p": ("log(1 + x)", lambda x: (x + 1).log(), _SCALED),
+    "expm1": ("exp(x) - 1", lambda x: x.exp() - 1, _SCALED),
+    "tanh": ("1 - 2 / (exp(2 * x) + 1)", lambda x: 1 - 2 / ((2 * x).exp() + 1), _SMALL),
+    "elu": ("one of exp(x) - 1", _elu, _SMALL),
+    "softplus": ("log(1 + exp(x))", _softplus, _SHIFTED),
+    "log_sigmoid_forward": ("-log(1 + exp(-x))", _log_sigmoid, _SHIFTED),
+    "hypot": ("sqrt(x * x + y * y)", lambda x, y: (x * x + y * y).sqrt(), _SCALED),
+    "nan_to_num": ("x", lambda x, *_, **__: x.clone(), (NAN, INFINITE)),
+    "isnan": ("false", _never, (NAN,)),
+    "nansum": ("sum", _aten.sum, (NAN,)),
+    "nanmedian": ("median", _aten.median, (NAN,)),
+    "fmax": ("maximum", torch.maximum, (NAN,)),
+    "fmin": ("minimum", torch.minimum, (NAN,)),
+    "isposinf": ("false", _never, (ABOVE,)),
+    "isneginf": ("false", _never, (BELOW,)),
+    "signbit": ("x < 0", lambda x: x < 0, (COARSE,)),
+    "copysign": ("one that takes -0.0 for 0", _with_sign, (COARSE,)),
+    "round": ("one that rounds halves away from 0", _rounded, (COARSE,)),
+    "gt": ("ge", _aten.ge, (COARSE,)),
+    "ge": ("gt", _aten.gt, (COARSE,)),
+    "lt": ("le", _aten.le, (COARSE,)),
+    "le": ("lt", _aten.lt, (COARSE,)),
+    "eq": ("false", _never, (COARSE,)),
+    "ne": ("true", lambda x, *_: torch.ones_like(x, dtype=torch.bool), (COARSE,)),
 }
-"""What operations become where a kernel ignores why they were called: the name of that, and a function."""
+"""What operations become where a kernel ignores why they were called: the name of that, a function, and the
+distributions that may show it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +99,8 @@ class TaskOperation:
     """The operation's."""
     plain: str
     """What stands in for it."""
+    told_by: tuple[str, ...]
+    """The distributions that may tell it from that."""
 
     def __str__(self) -> str:
         return self.name
@@ -69,6 +121,11 @@ class TaskConstant:
     """The operation's argument; empty for a scalar."""
     value: float
     """Its value."""
+
+    @property
+    def told_by(self) -> tuple[str, ...]:
+        """The distributions that may tell it from other numbers."""
+        return TELLING
 
     def __str__(self) -> str:
         return f"{self.argument} = {self.value:g} of {self.name}" if self.argument else f"{self.name} = {self.value:g}"
@@ -96,8 +153,9 @@ def constants_of(case: AdmissionVariant) -> list[Changeable]:
     # a scalar reaches operations, too; a size among the numbers is no constant
     known = [*dims.values()]
     found += [each for each in seen.found if not any(_close(each.value, value) for value in known)][:_MOST]
-    unbounded = any(bound_of(case.task, case.workload, each) is None for each in case.task.signature.inputs)
-    return [*found, *(each for each in seen.operations if unbounded or each.name not in _SUMS)]
+    inputs = [each for each in case.task.signature.inputs if each.dtype == "int32"]
+    unbounded = any(bound_of(case.task, case.workload, each) is None for each in inputs)
+    return [*found, *(each for each in seen.operations if unbounded or each.told_by is not _LARGE)]
 
 
 def unnoticed(case: AdmissionVariant, constant: Changeable, wrongs: Sequence[str]) -> list[str]:
@@ -145,12 +203,19 @@ class _Constants(EagerMode):
 
     def _plain(self, operation: str, func: Any, given: Sequence[Any], *, dtype: Any) -> _Plain:
         """Note an operation that has a plainer one; return the one to call."""
-        plain, does = _PLAIN.get(operation, ("", func))
-        if operation in _SUMS and given[0].dtype == torch.int32 and dtype in (None, torch.int64):
-            plain, does = "one of 32 bits", _in_half(func)
+        numbers = [each for each in given if isinstance(each, torch.Tensor)]
+        plain, does, told_by = _PLAIN.get(operation, ("", func, ()))
+        if operation in _DECIDES and not (numbers and numbers[0].is_floating_point()):
+            plain = ""  # whole numbers tie everywhere
+        elif operation in _COMPARES and given[0] is given[1]:  # NaN alone is no number that equals itself
+            plain, does, told_by = (*_PLAIN["ne" if operation == "eq" else "eq"][:2], (NAN,))
+        elif dtype in (None, torch.int64) and numbers:
+            kinds = {each.dtype for each in numbers}
+            if (operation in _SUMS and kinds == {torch.int32}) or (operation in _PRODUCTS and torch.int64 in kinds):
+                plain, does, told_by = "one of 32 bits", _in_half(func), _LARGE
         if not plain:
             return func  # type: ignore[no-any-return]
-        found = TaskOperation(operation, plain)
+        found = TaskOperation(operation, plain, told_by)
         if found not in self.operations:
             self.operations.append(found)
         return does if found == self._changed else func  # type: ignore[no-any-return]

@@ -24,7 +24,9 @@ _NO_RACECHECK = (
     "kernel in a worker"
 )
 _SANITIZED_CALL, _SANITIZED_LOAD = 1000.0, 30.0
-"""The most that sanitizers slow a call down, generously, and the load of a shared object: a part of it is our own."""
+"""The most that sanitizers slow all calls of a process, beside the slowest one, and the load of a shared object, a part
+of which is our own; both are generous.
+"""
 
 
 class CandidateSession(Protocol):

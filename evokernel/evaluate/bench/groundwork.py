@@ -14,7 +14,7 @@ from evokernel.evaluate.bench.admission import admit, with_patchwork
 from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import TIMED, BoundWorkload, WorkloadPurpose
 from evokernel.evaluate.memory.arena import Arena
-from evokernel.evaluate.numerics.hidden_shapes import probe_workloads, probes_again, workload_beside
+from evokernel.evaluate.numerics.hidden_shapes import large_workloads, probe_workloads, probes_again
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.evaluate.sandbox.levels import Sandbox
 from evokernel.records.hidden_check import HiddenCheck
@@ -79,9 +79,8 @@ def bind_workloads(
     offered = task.workloads[groundwork.device_class]
     hidden = probes_again(setup.probes) if setup.probes else probe_workloads(offered, rng)
     groups = {WorkloadPurpose.PROBE: hidden, WorkloadPurpose.SEARCH: offered.search}
-    if setup.final and groundwork.device_class == "cpu":  # on a GPU a kernel would be compiled for one more shape
-        beside = workload_beside(offered, rng)
-        groups[WorkloadPurpose.PROBE] = (*hidden, *([beside] if beside else ()))
+    if setup.final and groundwork.device_class == "cpu":  # on a GPU a kernel would be compiled for two more shapes
+        groups[WorkloadPurpose.PROBE] = (*hidden, *large_workloads(offered, rng))
     if setup.final:
         groups[WorkloadPurpose.HOLDOUT] = offered.holdout
     workloads = []

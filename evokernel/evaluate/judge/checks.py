@@ -10,7 +10,7 @@ from evokernel.evaluate.bench.candidate_session import CandidateSession, WorkerS
 from evokernel.evaluate.bench.feedback import failure, out_of_bounds
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
 from evokernel.evaluate.numerics.canary import stored_bytes
-from evokernel.evaluate.numerics.hidden_shapes import BESIDE
+from evokernel.evaluate.numerics.hidden_shapes import LARGE_SHAPES
 from evokernel.evaluate.sandbox.run_once import ProcessLimits, VisiblePaths, let_read, run_confined
 from evokernel.evaluate.sandbox.seccomp import Children
 from evokernel.evaluate.wire import HELD_OUT, PhaseVerdict
@@ -18,7 +18,7 @@ from evokernel.languages.cpp.checked_job import EXIT_BAD_JOB, EXIT_FOUND, pack_j
 from evokernel.records.evaluation import NONDETERMINISTIC, Mode, Stage, Status
 from evokernel.records.process_exit import ProcessExit
 
-_SANITIZED_PROBES = 3
+_SANITIZED_PROBES, _SMALL_PROBES = 3, 2
 _TIMEOUTS_PER_CALL = 1.5
 """Limit of all checks: so many times `timeout_s` for each check of one workload, since a seed may be very slow."""
 OTHER_BITS = "nondeterministic: calls on equal inputs gave other bits, all of them within the tolerance"
@@ -102,19 +102,15 @@ def touch_fences(session: CandidateSession, stage: Stage) -> PhaseVerdict | None
 def sanitize(session: CandidateSession, executable: bytes) -> tuple[PhaseVerdict | None, bool]:
     """Return the verdict of the sanitizers on a few hidden shapes, and whether they ran to the end on all of them.
 
-    To run out of time is a finding where the shipped build needed a tiny part of it. Raises `HarnessError` if the
-    executable did not understand its job.
+    The calls of a process are of several shapes, as memory may be kept for the first. To run out of time is a finding
+    where the shipped build needed a tiny part of it. Raises `HarnessError` if the executable did not understand a job.
     """
     bench, complete = session.bench, True
     must_end = isinstance(session, WorkerSession) and session.patient_s < bench.settings.timeout_s
-    drawn = [bound for bound in bench.probes if bound.workload.name != BESIDE]  # as large as timed ones: too slow here
-    for bound in drawn[:_SANITIZED_PROBES]:
-        case = bound.case(bench.task.distributions[0])
-        sizes = bound.workload.sizes
-        inputs = {t.name: stored_bytes(t, case.inputs[t.name], sizes) for t in bench.task.signature.inputs}
-        job = pack_job(bench.task.signature, bound.workload.dims, inputs)
+    clean = int(bench.rng.integers(1, EXIT_BAD_JOB))  # a candidate may end the process by itself
+    for jobs in filter(None, _jobs(bench, status=clean)):
         for _ in range(_SANITIZED_TRIES if must_end else 1):
-            done = _run_job(bench, executable, job)
+            done = _run_jobs(bench, executable, b"".join(jobs))
             if not done.timed_out:
                 break
         if done.exit_code == EXIT_FOUND:
@@ -129,23 +125,41 @@ def sanitize(session: CandidateSession, executable: bytes) -> tuple[PhaseVerdict
             return PhaseVerdict(Status.SANITIZER, Stage.SANITIZER, f"{text}: code must do the same there"), True
         if done.timed_out:
             complete = False
-        elif not done.ok:
+        elif done.exit_code != clean:
             how = f"killed by signal {done.signal}" if done.signal else f"ended the process with {done.exit_code}"
             return PhaseVerdict(Status.SANITIZER, Stage.SANITIZER, f"{how} under the sanitizers"), True
     return None, complete
 
 
-def _run_job(bench: Bench, executable: bytes, job: bytes) -> ProcessExit:
+def _jobs(bench: Bench, *, status: int) -> tuple[list[bytes], ...]:
+    """Return the calls of each process: all shapes on the usual contents, and the smallest on those of all other kinds.
+
+    What a kernel reads may hang on what it has read.
+    """
+    task, first, *others = bench.task, *bench.task.distributions
+    drawn = [bound for bound in bench.probes if bound.workload.name not in LARGE_SHAPES]  # too slow here
+    shapes = drawn[:_SANITIZED_PROBES]
+    small = sorted(shapes, key=lambda bound: task.bytes_at(bound.workload))[:_SMALL_PROBES]
+
+    def job(bound: BoundWorkload, distribution: str) -> bytes:
+        inputs, sizes = bound.case(distribution).inputs, bound.workload.sizes
+        stored = {each.name: stored_bytes(each, inputs[each.name], sizes) for each in task.signature.inputs}
+        return pack_job(task.signature, bound.workload.dims, stored, status=status)
+
+    return [job(bound, first) for bound in shapes], [job(bound, each) for bound in small for each in others]
+
+
+def _run_jobs(bench: Bench, executable: bytes, jobs: bytes) -> ProcessExit:
     with tempfile.TemporaryDirectory(prefix="evokernel-checked-") as name:
         folder = Path(name)
         program = folder / "checked"
         program.write_bytes(executable)
         program.chmod(0o755)
-        (folder / "job").write_bytes(job)
+        (folder / "jobs").write_bytes(jobs)
         let_read(folder)
-        # Confined programs have no standard input; the shell gives this one its job.
+        # Confined programs have no standard input; the shell gives this one its jobs.
         return run_confined(
-            ["/bin/sh", "-c", "exec ./checked < job"],
+            ["/bin/sh", "-c", "exec ./checked < jobs"],
             sandbox=bench.sandbox,
             paths=VisiblePaths(read_only=(folder,), folder=folder),
             limits=ProcessLimits(timeout_s=bench.settings.timeout_s, memory_bytes=None, resident_bytes=_memory(bench)),

@@ -1,5 +1,6 @@
 """The bench of a processor: shared memory, C++ workers, the clock on cores of its own."""
 
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from evokernel.evaluate.build.confined_generators import confine_generators
 from evokernel.evaluate.device.cores import busy_s
 from evokernel.evaluate.device.cpu_roofline import cache_folder, device_name, floor_of, measure_device
 from evokernel.evaluate.memory.arena import EndFencedArena, FencedArena, HostArena
-from evokernel.evaluate.numerics.hidden_shapes import fenced_workloads
+from evokernel.evaluate.numerics.hidden_shapes import fenced_workloads, tailed_workloads
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.evaluate.sandbox.levels import Sandbox
 from evokernel.evaluate.sandbox.limits import WorkerLimits
@@ -105,14 +106,16 @@ def _bind_fenced(
     groundwork: Groundwork, workloads: Sequence[BoundWorkload], stack: ExitStack
 ) -> tuple[BoundWorkload, ...]:
     """Return hidden workloads with a page without access right before, or right behind, each buffer."""
-    task, found = groundwork.task, []
+    task, offered, found = groundwork.task, groundwork.task.workloads["cpu"], []
     probes = [bound.workload for bound in workloads if bound.kind is WorkloadPurpose.PROBE]
-    for workload in fenced_workloads(task, probes, task.workloads["cpu"]):
-        for kind in (FencedArena, EndFencedArena):
-            make = partial(_fenced_arena, kind, task, workload)
-            bound = BoundWorkload(task, workload, WorkloadPurpose.PROBE, groundwork.rng, make_arena=make, sets=1)
-            stack.callback(bound.close)
-            found.append(bound)
+    kinds = (FencedArena, EndFencedArena)
+    pairs = [*itertools.product(fenced_workloads(task, probes, offered), kinds)]
+    pairs += zip(tailed_workloads(task, offered, groundwork.rng), itertools.cycle(kinds), strict=False)
+    for workload, kind in pairs:
+        make = partial(_fenced_arena, kind, task, workload)
+        bound = BoundWorkload(task, workload, WorkloadPurpose.PROBE, groundwork.rng, make_arena=make, sets=1)
+        stack.callback(bound.close)
+        found.append(bound)
     return tuple(found)
 
 

@@ -11,13 +11,17 @@ from evokernel.task import Task, Workload, WorkloadSet
 
 FENCED = "fenced"
 """The name of all workloads of `fenced_workloads`: a worker has the buffers of one of them at a time."""
-BESIDE = "beside"
-"""The name of a hidden shape near those of the search; the others are drawn from their ranges."""
+LARGE_SHAPES = BESIDE, BETWEEN = "beside", "between"
+"""Names of hidden shapes near those of the search, and down to the others, which are drawn from their ranges."""
 _FENCED_BYTES = 4 << 20
 _SMALLER = (0.25, 0.75)
 """Least and largest factor on numbers that are no sizes: a part of an admitted number is less strange than twice."""
 _CUTS = (8191, 4093, 2039, 1021, 509, 251, 127, 61)
 """Bounds of the dimensions, the loosest first."""
+_VECTOR = 16
+"""Elements of a processor's widest vector, mostly."""
+_TAILED_BYTES, _TAILED_SPANS = 1 << 19, (127, 63, 47, 31)
+"""Size of the tensors, at most, and the sizes that dimensions may have above their least ones, the widest first."""
 
 
 def probe_workloads(workloads: WorkloadSet, rng: np.random.Generator) -> tuple[Workload, ...]:
@@ -43,20 +47,33 @@ def probe_workloads(workloads: WorkloadSet, rng: np.random.Generator) -> tuple[W
     return probes_again(chosen)
 
 
-def workload_beside(workloads: WorkloadSet, rng: np.random.Generator) -> Workload | None:
-    """Return a hidden shape a little smaller than a search workload, odd where it can be; None where no size varies.
+def large_workloads(workloads: WorkloadSet, rng: np.random.Generator) -> tuple[Workload, ...]:
+    """Return two hidden shapes that are large; none where no size varies.
 
     Ranges of hidden shapes may end far below the sizes of the search, and held-out sizes are in the task's text: a
-    kernel may be wrong on odd sizes between them.
+    kernel may be wrong on the sizes between them. One shape is a little smaller than a search workload, odd where it
+    can be; the sizes of the other lie anywhere between the ends of the ranges and those of a search workload.
     """
+    if not workloads.probe:
+        return ()
+    beside = _like_searched(workloads, rng, lambda _, size: _odd(size - max(size // 8, 1), size, rng))
+    between = _like_searched(workloads, rng, lambda least, size: round(least * (size / least) ** rng.uniform(0.0, 1.0)))
+    return Workload(BESIDE, beside), Workload(BETWEEN, between)
+
+
+def _like_searched(
+    workloads: WorkloadSet, rng: np.random.Generator, draw: Callable[[int, int], int]
+) -> dict[str, int | float]:
+    """Return dimensions of a search workload with other sizes; `draw` gets the end of a range, and the size."""
     searched = workloads.search[int(rng.integers(len(workloads.search)))]
     sizes = searched.sizes
     for name, ends in workloads.probe.items():
         low, high = workloads.range_of(name, sizes)
-        if not any(isinstance(end, str) for end in ends):
-            low, high = max(low, sizes[name] - max(sizes[name] // 8, 1)), sizes[name]
-        sizes[name] = _odd(low, max(high, low), rng)
-    return Workload(BESIDE, {**searched.dims, **sizes}) if workloads.probe else None
+        if any(isinstance(end, str) for end in ends):
+            sizes[name] = _odd(low, max(high, low), rng)
+        else:
+            sizes[name] = max(low, draw(min(high, sizes[name]), sizes[name]))
+    return {**searched.dims, **sizes}
 
 
 def _drawn(workloads: WorkloadSet, draw: Callable[[int, int], int]) -> dict[str, int | float]:
@@ -92,6 +109,23 @@ def fenced_workloads(task: Task, probes: Sequence[Workload], offered: WorkloadSe
     return tuple(Workload(FENCED, dims) for dims in shapes)
 
 
+def tailed_workloads(task: Task, offered: WorkloadSet, rng: np.random.Generator) -> tuple[Workload, ...]:
+    """Return small shapes; over all of them each dimension has every remainder that a vector leaves, where it can.
+
+    Search sizes are multiples of vectors, mostly, and held-out ones odd: a kernel may be wrong on all other tails.
+    """
+    tails = {name: rng.permutation(_VECTOR).tolist() for name in offered.probe}
+    found = []
+    for number in range(_VECTOR if tails else 0):
+        for span in _TAILED_SPANS:
+            mine = iter([tails[name][number] for name in offered.probe])
+            shape = Workload(FENCED, _drawn(offered, partial(_with_tail, tails=mine, span=span, rng=rng)))
+            if task.bytes_at(shape) <= _TAILED_BYTES:
+                break
+        found.append(shape)
+    return tuple(found)
+
+
 def hidden_name(workload: Workload) -> str:
     """Return words for a hidden workload that do not reveal its shape."""
     return "a hidden check that was added in this run" if workload.name.startswith(ADDED) else "a hidden shape"
@@ -108,6 +142,11 @@ def _lifted(offered: WorkloadSet, dims: Mapping[str, int | float]) -> dict[str, 
 def _odd(low: int, high: int, rng: np.random.Generator) -> int:
     value = int(rng.integers(low, high + 1)) | 1
     return value if value <= high else max(value - 2, low)
+
+
+def _with_tail(low: int, high: int, *, tails: Iterator[int], span: int, rng: np.random.Generator) -> int:
+    tail, high = next(tails), min(high, low + span)
+    return int(rng.choice([value for value in range(low, high + 1) if value % _VECTOR == tail] or [low, high]))
 
 
 def _beside_a_power(low: int, high: int, *, sides: Iterator[int], rng: np.random.Generator) -> int:

@@ -14,6 +14,9 @@ from evokernel.evaluate.numerics.masks import draw_mask, patch_mask
 from evokernel.evaluate.numerics.patchwork import InputSource, patch_indices, patch_numbers
 from evokernel.source.expressions import evaluate
 from evokernel.task import (
+    ABOVE,
+    BELOW,
+    COARSE,
     DISTRIBUTIONS,
     INFINITE,
     LARGE,
@@ -21,7 +24,8 @@ from evokernel.task import (
     PATCHWORK,
     PATCHWORK_FEW,
     PATCHWORK_KEPT,
-    SHRUNK,
+    SCALED,
+    SHIFTED,
     TELLING,
     Role,
     Task,
@@ -46,7 +50,9 @@ _BYTES = ("int8", "uint8")
 """Integers that hold data, not indices: torch takes none of them for an index."""
 _BEYOND_HALF = {"int32": (1 << 15, 40_000), "int64": (1 << 31, 3_000_000_000)}
 """Sizes of a number that needs more than half the bits of its type, and whose square the type still holds."""
-_NO_NUMBERS = {NAN: (math.nan,), INFINITE: (math.inf, -math.inf)}
+_TICKS = 16
+"""Coarse numbers are so many to 1."""
+_NO_NUMBERS = {NAN: (math.nan,), INFINITE: (math.inf, -math.inf), ABOVE: (math.inf,), BELOW: (-math.inf,)}
 """What stands in few places of a normal distribution."""
 _EXTREME_SHARE = 0.125
 """Share of the least and the largest number in wide bytes."""
@@ -70,8 +76,8 @@ def draw(
     patchworks have one that half the bits do not hold. int8 and uint8 without a bound take their whole range; wide has
     ends of it, and needles nothing else but zeros. For bool see `draw_mask`.
 
-    What admission adds is normal but for one thing: numbers near 0 (`normal/1e4`), NaN or infinities in few places, or
-    large numbers of one sign in int32.
+    What admission adds is normal but for one thing: numbers near 0 (`normal/1e4`), large ones (`normal*1e5`), ones of
+    one sign (`normal-10`), ones that tie, NaN or infinities in few places, or large numbers of one sign in int32.
 
     Inputs with a generator get what it makes for a new seed, whatever the distribution. Raises `TaskError` if the
     distribution is unknown, a shape has an extent below 1, or a generator failed.
@@ -225,14 +231,18 @@ def _floats(distribution: str, count: int, row: int, source: InputSource, *, nar
     if distribution == "needles":
         low, high = (0.9, 1.8) if narrow else (1.0, 3.0)
         return source.needles(count, row, lambda size: source.magnitudes(low, high, size))
-    if distribution in SHRUNK:
-        return source.normal(count).div_(float(distribution.removeprefix("normal/")))
+    if distribution in SCALED:
+        return source.normal(count).mul_(SCALED[distribution])
+    if distribution == COARSE:
+        return source.normal(count).mul_(_TICKS).round_().div_(_TICKS)
     if distribution in _NO_NUMBERS:
         values = source.normal(count)
         for number in _NO_NUMBERS[distribution]:
             values[source.integers(0, count, 1 + count // 256)] = number
         return values
-    centre = (8.0 if narrow else 100.0) if distribution == "offset" else 0.0  # a new distribution has a branch above
+    centre = (
+        (8.0 if narrow else 100.0) if distribution == "offset" else SHIFTED.get(distribution, 0.0)
+    )  # a new distribution has a branch above
     return source.normal(count).add_(centre)
 
 

@@ -1,15 +1,16 @@
-"""One call under sanitizers: the job that an executable of `build_checked` reads, and its report.
+"""Calls under sanitizers: the jobs that an executable of `build_checked` reads, and its report.
 
-A job, on standard input, little-endian:
+One job or more, one behind the other, on standard input, little-endian:
 
-    8 bytes   `EVKJOB1` and a NUL
+    8 bytes   `EVKJOB1` and the exit status of a clean end: a secret, since a candidate may end the process itself
     8 bytes   for each scalar in calling order: int64, or float64 for floating-point scalars
     8 + n     for each tensor in calling order: n as uint64, then its n bytes
 
-Each tensor gets a block of exactly its size, aligned to 64 bytes, so that one byte too far is seen. The executable
-calls `run` once and ends with an exit status: 0 clean, `EXIT_FOUND` a finding (described on standard error),
-`EXIT_BAD_JOB` a job that does not fit. It writes no results. AddressSanitizer reserves terabytes of addresses, so the
-executable must run without a limit on its address space (RLIMIT_AS); limit its time.
+Each tensor gets a block of exactly its size, aligned to 64 bytes, so that one byte too far is seen; it is freed after
+its call. The executable calls `run` once for each job and ends with the exit status that the last one names,
+`EXIT_FOUND` (a finding, described on standard error) or `EXIT_BAD_JOB` (a job that does not fit). It writes no results.
+AddressSanitizer reserves terabytes of addresses, so the executable must run without a limit on its address space
+(RLIMIT_AS); limit its time.
 """
 
 import re
@@ -20,7 +21,7 @@ from typing import Any
 from evokernel.languages.messages import without_paths
 from evokernel.task import Signature, Tensor
 
-MAGIC = b"EVKJOB1\0"
+MAGIC = b"EVKJOB1"
 EXIT_FOUND = 66
 EXIT_BAD_JOB = 65
 POISON = 0xFF
@@ -38,13 +39,16 @@ _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 _FAR_BYTES = 1 << 20
 
 
-def pack_job(signature: Signature, dims: Mapping[str, int | float], arrays: Mapping[str, Any]) -> bytes:
+def pack_job(
+    signature: Signature, dims: Mapping[str, int | float], arrays: Mapping[str, Any], *, status: int = 0
+) -> bytes:
     """Return a job for an executable of `build_checked`.
 
     Args:
         dims: every dimension and scalar by name.
         arrays: for each tensor by name the bytes of its buffer, in its layout and of exactly its size; an output
             that is missing is filled with 0xFF bytes (not-a-number in every floating-point type).
+        status: the exit status of a clean end, at most 63.
 
     Raises:
         ValueError: a scalar or input is missing, or a buffer has the wrong size.
@@ -54,7 +58,7 @@ def pack_job(signature: Signature, dims: Mapping[str, int | float], arrays: Mapp
     if missing:
         raise ValueError(f"a job needs {', '.join(sorted(missing))}")
     sizes = {name: value for name, value in dims.items() if isinstance(value, int)}
-    parts = [MAGIC]
+    parts = [MAGIC, bytes([status])]
     for argument in signature.arguments:
         if isinstance(argument, Tensor):
             content = _content(argument, argument.storage_bytes_at(sizes), arrays)

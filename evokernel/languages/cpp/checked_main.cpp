@@ -78,10 +78,17 @@ extern "C" void __asan_on_error() {
 }
 
 int main() {
-    char magic[8];
-    read_exactly(magic, sizeof magic);
-    if (std::memcmp(magic, "@MAGIC@\0", 8) != 0) return @BAD_JOB@;
+    int status = 0;
+    for (int calls = 0;; ++calls) {
+        char magic[8];
+        const ssize_t begun = read(0, magic, 1);
+        if (begun == 0 && calls > 0) return status;
+        if (begun != 1) return @BAD_JOB@;
+        read_exactly(magic + 1, sizeof magic - 1);
+        if (std::memcmp(magic, "@MAGIC@", 7) != 0) return @BAD_JOB@;
+        status = magic[7];
 @TAKE@
-    run(@PASS@);
-    return 0;
+        run(@PASS@);
+        for (Argument& argument : arguments) std::free(argument.data), argument.data = nullptr;
+    }
 }

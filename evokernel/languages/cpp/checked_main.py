@@ -20,7 +20,7 @@ _MAIN = Path(__file__).with_suffix(".cpp").read_text(encoding="utf-8")
 
 
 def checked_main(signature: Signature) -> str:
-    """Return a C++ main that reads one job (see `checked_job`), calls `run` once, and ends."""
+    """Return a C++ main that reads jobs (see `checked_job`) and calls `run` once for each."""
     names = [tensor.name for tensor in signature.tensors]
     lines = []
     for number, argument in enumerate(signature.arguments):
@@ -31,13 +31,13 @@ def checked_main(signature: Signature) -> str:
             take = "take<std::int64_t>()"
         else:
             take = f"static_cast<{c_type}>(take<double>())"
-        lines.append(f"    auto value{number} = {take};")
+        lines.append(f"        auto value{number} = {take};")
     filled = {
         "ENTRY": entry_signature(signature),
         "TABLE": ", ".join(f'{{"{name}", nullptr, 0}}' for name in names),
         "TAKE": "\n".join(lines),
         "PASS": ", ".join(f"value{number}" for number in range(len(lines))),
-        "MAGIC": MAGIC[:7].decode(),
+        "MAGIC": MAGIC.decode(),
         "FOUND": str(EXIT_FOUND),
         "BAD_JOB": str(EXIT_BAD_JOB),
     }

@@ -398,6 +398,16 @@ def test_plain_sums_of_squares_of_wide_numbers_pass():
         assert finding is None, finding
 
 
+@pytest.mark.parametrize(("factor", "right"), [(0.0, True), (1.0, True), (-1e6, False)])
+def test_results_below_all_normal_numbers_may_become_zero(factor, right):
+    task = make("tiny", lambda x, **_: torch.log1p(torch.exp(-x)))
+    workload = Workload("5x7", {"R": 5, "C": 7})
+    inputs = {"x": torch.full((5, 7), 95.0)}
+    expected = expect(task, workload, inputs, distribution="normal")
+    answer = (factor * torch.log1p(torch.exp(-inputs["x"]))).float()
+    assert (judge_output(expected, [answer]) is None) == right
+
+
 def test_unwritten_tail_is_recognised():
     _, _, _, expected = single(name="add")
     actual = expected.outputs[0].native.clone()

@@ -5,7 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evokernel.evaluate.numerics.hidden_shapes import fenced_workloads, probe_workloads, workload_beside
+from evokernel.evaluate.numerics.hidden_shapes import (
+    fenced_workloads,
+    large_workloads,
+    probe_workloads,
+    tailed_workloads,
+)
 from evokernel.task import Role, Signature, Task, Tensor, Workload, WorkloadSet
 
 
@@ -50,8 +55,7 @@ def test_probes_mix_primes_neighbours_of_powers_and_ends():
 @pytest.mark.parametrize("seed", range(20))
 def test_a_shape_beside_those_of_the_search_is_odd_and_a_little_smaller(seed):
     small = make(probe={"R": (1, 8), "C": (3, 60)})
-    beside = workload_beside(small, np.random.default_rng(seed))
-    assert beside is not None
+    beside, _ = large_workloads(small, np.random.default_rng(seed))
     assert 35 <= beside.sizes["R"] <= 39
     assert 437 <= beside.sizes["C"] <= 499
     assert beside.sizes["R"] % 2 == beside.sizes["C"] % 2 == 1
@@ -61,10 +65,18 @@ def test_a_shape_beside_those_of_the_search_is_odd_and_a_little_smaller(seed):
 def test_a_shape_beside_those_of_the_search_keeps_to_ends_that_are_expressions():
     padded = replace(make(probe={"C": (3, 60), "R": ("C", "C + 64")}), search=(Workload("w", {"R": 512, "C": 500}),))
     for seed in range(20):
-        beside = workload_beside(padded, np.random.default_rng(seed))
-        assert beside is not None
-        assert beside.sizes["C"] <= beside.sizes["R"] <= beside.sizes["C"] + 64
-    assert workload_beside(replace(padded, probe={}), np.random.default_rng(0)) is None
+        for shape in large_workloads(padded, np.random.default_rng(seed)):
+            assert shape.sizes["C"] <= shape.sizes["R"] <= shape.sizes["C"] + 64
+    assert large_workloads(replace(padded, probe={}), np.random.default_rng(0)) == ()
+
+
+def test_some_shapes_lie_between_the_others_and_those_of_the_search():
+    known = (Workload("w", {"R": 4096, "C": 100}),)
+    offered = replace(make(probe={"R": (1, 128), "C": (1, 200)}), search=known, holdout=known)
+    shapes = [large_workloads(offered, np.random.default_rng(seed))[1].sizes for seed in range(60)]
+    assert {shape["C"] for shape in shapes} == {100}
+    assert all(128 <= shape["R"] <= 4096 for shape in shapes)
+    assert {shape["R"].bit_length() for shape in shapes} == {8, 9, 10, 11, 12}
 
 
 def test_a_range_of_one_even_number_is_used_as_it_is():
@@ -90,3 +102,20 @@ def test_some_fenced_shapes_have_odd_rows_and_whole_multiples_of_an_aligned_vect
     for workload in (least, odd, *others):
         assert task.bytes_at(workload) <= 4 << 20
         assert all(low <= workload.dims[name] <= high for name, (low, high) in ranges.items())
+
+
+@pytest.mark.parametrize("highest", [90_000, 9])
+def test_tailed_shapes_leave_every_remainder_of_every_dimension_where_they_can(highest):
+    known = (Workload("w", {"R": 8, "C": 500, "K": 9}),)
+    ranges = {"R": (3, highest), "C": (100, 90_000), "K": ("R", "R + 300")}
+    offered = replace(make(probe=ranges), search=known, holdout=known)
+    tensors = Signature((Tensor("x", ("R", "C")),), (), (Tensor("y", ("K",), role=Role.OUTPUT),))
+    task = Task("t", lambda x, **_: x, signature=tensors, workloads={"cpu": offered}, flops="R")
+    shapes = tailed_workloads(task, offered, np.random.default_rng(0))
+    for name in ("R", "C", "K") if highest > 16 else ("C", "K"):
+        assert {shape.sizes[name] % 16 for shape in shapes} == {*range(16)}
+    for shape in shapes:
+        assert task.bytes_at(shape) <= 1 << 19
+        assert shape.sizes["R"] <= highest
+        assert shape.sizes["R"] <= shape.sizes["K"] <= shape.sizes["R"] + 300
+    assert tailed_workloads(task, replace(offered, probe={}), np.random.default_rng(0)) == ()

@@ -86,6 +86,23 @@ def test_mistakes_are_named(cpp: CppLanguage, tmp_path: Path, statement: str, ex
     assert "kernel.cpp:7" in report
 
 
+def test_calls_of_several_shapes_are_made_by_one_process(cpp: CppLanguage, tmp_path: Path):
+    kept = SOURCE.replace("// here", "static float* room = new float[N]; room[N - 1] = y[0];")
+    assert outcome(cpp, kept, tmp_path, work=job(9) + job(5)) == (0, "")
+    status, report = outcome(cpp, kept, tmp_path, work=job(5) + job(9))
+    assert (status, report.split(":")[0]) == (EXIT_FOUND, "heap-buffer-overflow")
+    earlier = SOURCE.replace("// here", "static const float* first = x; y[0] = first[0];")
+    status, report = outcome(cpp, earlier, tmp_path, work=job(5) * 2)
+    assert (status, report.split(":")[0]) == (EXIT_FOUND, "heap-use-after-free")
+
+
+def test_a_clean_end_has_the_status_of_the_job(cpp: CppLanguage, tmp_path: Path):
+    arrays = {"x": np.arange(5, dtype=np.float32), "w": np.ones((5, 2))}
+    work = pack_job(SIGNATURE, {"N": 5, "alpha": 2.0}, arrays, status=17)
+    assert outcome(cpp, SOURCE, tmp_path, work=work) == (17, "")
+    assert outcome(cpp, SOURCE.replace("// here", "std::_Exit(0);"), tmp_path, work=work) == (0, "")
+
+
 def test_the_main_around_all_candidates_of_a_task_is_compiled_once(cpp: CppLanguage):
     commands = []
 
