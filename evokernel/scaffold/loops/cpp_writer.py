@@ -1,7 +1,7 @@
 """Writer of plain C++ from a graph: one loop nest for each kept value, every subscript spelled out."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
 from evokernel.scaffold.loops.expression_text import ATOM, ExpressionText, combine, wrapped
@@ -26,12 +26,13 @@ from evokernel.scaffold.loops.operation_graph import (
     SCANS,
     STORES,
     TRIANGULAR,
-    VIEWS,
     Node,
     in_order,
+    kept_values,
 )
 from evokernel.scaffold.loops.recurrence_steps import step_lines
 from evokernel.scaffold.loops.selection_text import accumulate, before, order_lines
+from evokernel.scaffold.loops.step_loops import Buffer, Statement, StepLoopFinder, made_by, tokens_of
 from evokernel.scaffold.operation.sizes import SymbolicSizes
 
 _LOOPS = ("i", "j", "k", "l", "m", "n", "p", "q", "u", "v")
@@ -50,6 +51,9 @@ _TOTALS = {
     **dict.fromkeys(("amin", "argmin", "cummin", "cumargmin"), "low"),
     "logcumsumexp": "log_sum",
 }
+_ORDERING = ("row", "order", "before")
+_STEPS = ("step", "step2", "step3")
+"""Variables of loops over equal steps, the innermost one first."""
 _SELECTING = PLACES | {"cummax", "cummin"}
 """Operations that compare each element with the best one so far."""
 
@@ -80,26 +84,65 @@ class CppWriter:
         self._used = {*arguments, *taken}
         self._loops = [name for name in (*_LOOPS, *(f"i{n}" for n in range(9))) if name not in self._used]
         self._used.update(self._loops)
-        names = {name: self._fresh(name) for name in dict.fromkeys([*_TOTALS.values(), "value", "place"])}
+        own = [*_TOTALS.values(), "value", "place", *_ORDERING, *_STEPS]
+        names = {name: self._fresh(name) for name in dict.fromkeys(own)}
         self._totals = {op: names[name] for op, name in _TOTALS.items()}
         self._value, self._place = names["value"], names["place"]
+        self._ordering, self._steps = ([names[each] for each in group] for group in (_ORDERING, _STEPS))
         self._outputs = {name: self._as_it_lies(node) for name, node in outputs.items()}
         self._kept: dict[Node, str] = {}
+        self._own: dict[str, Buffer] = {}
+        self._joined: dict[Node, str] = {}
+        self._items: list[Statement] = []
 
     def body(self) -> list[str]:
-        """Return the lines of the body."""
-        lines: list[str] = []
+        """Return the lines of the body; steps that repeat are one loop."""
+        order = in_order((*self._outputs.values(),))
         for node in kept_values(self._outputs.values()):
-            name = next((name for name, output in self._outputs.items() if output is node), "")
-            if not name:
-                name = self._fresh("t")
-                kind = "char" if node.kind == "bool" else node.kind
-                lines.append(f"std::vector<{kind}> {name}({self._sizes.product(node.shape)});")
-            lines += self._nest(node, name)
+            if node.op == "part":
+                for whole in (each for each in order if each.op == "joined" and node in each.args):
+                    self._add(self._part(node, whole))
+                continue
+            name = self._joined.get(node) or self._output_or_own(node)
+            if node.op != "joined":
+                self._add(self._nest(node, name), made=name)
             self._kept[node] = name
         for name, node in self._outputs.items():
-            lines += [] if self._kept.get(node) == name else self._nest(node, name)
+            self._add([] if self._kept.get(node) == name else self._nest(node, name))
+        lines, declared = list[str](), set[str]()
+        for item in StepLoopFinder(self._own, variables=self._steps).rolled(self._items):
+            for name in made_by(item):
+                lines += self._own[name].declarations(name) if name not in declared else []
+                declared.add(name)
+            lines += item.lines()
         return ["    " + line for line in lines]
+
+    def _add(self, lines: Sequence[str], *, made: str = "") -> None:
+        made = made if made in self._own else ""
+        if lines or made:
+            self._items.append(Statement(tokens_of("".join(line + "\n" for line in lines), self._own), made))
+
+    def _output_or_own(self, node: Node) -> str:
+        """Return the name of the output that a value is, or of a new buffer for it."""
+        name = next((name for name, output in self._outputs.items() if output is node), "")
+        return name or self._buffer("t", "char" if node.kind == "bool" else node.kind, node.shape)
+
+    def _buffer(self, base: str, kind: str, shape: Sequence[int]) -> str:
+        name = self._fresh(base)
+        self._own[name] = Buffer(kind, tokens_of(self._sizes.product(shape), ()))
+        return name
+
+    def _part(self, node: Node, whole: Node) -> list[str]:
+        """Return the loops that write one of the tensors that are joined to where it belongs."""
+        if whole not in self._joined:
+            self._joined[whole] = self._output_or_own(whole)
+            self._add([], made=self._joined[whole])
+        extents = loop_extents(node.shape, self._sizes)
+        index = loop_index(node.shape, self._loops[: len(extents)], self._sizes)
+        _, place = resolve(replace(node, op="slice", args=(whole,)), index, self._sizes)
+        target = f"{self._joined[whole]}[{subscript(whole.shape, place, self._sizes)}]"
+        step = [f"{target} = {self._text(node.args[0], index).text};"]
+        return self._around(self._loops[: len(extents)], extents, step)
 
     def _as_it_lies(self, node: Node) -> Node:
         """Return the value that an output equals in memory: another shape alone needs no loops."""
@@ -134,16 +177,16 @@ class CppWriter:
         texts = [self._text(*use) for use in summands(node, index, across)]
         if inner and outer and node.op not in PLACES and runs_along([each.text for each in texts], outer[-1]):
             kind, first = self._start(node)
-            total, declared, copied = place, list[str](), list[str]()
+            total, copied = place, list[str]()
             if {kind, node.kind} != {"float"}:  # the buffer may be too narrow for a total
-                row = self._fresh(self._totals[node.op])
+                row = self._buffer(self._totals[node.op], kind, extents[-1:])
+                self._add([], made=row)
                 total = f"{row}[{outer[-1]}]"
-                declared = [f"std::vector<{kind}> {row}({self._sizes.text(extents[-1])});"]
                 copied = self._around(outer[-1:], extents[-1:], [f"{place} = {total};"])
             update = accumulate(node.op, total, texts, whole=kind == "int64_t")
             rows = self._around(outer[-1:], extents[-1:], [f"{total} = {first};"])
             rows += self._around([*inner, outer[-1]], [*reduced, extents[-1]], [update])
-            return [*declared, *self._around(outer[:-1], extents[:-1], [*rows, *copied])]
+            return self._around(outer[:-1], extents[:-1], [*rows, *copied])
         begin, step, found = self._total(node, texts, value_of(across[0], self._sizes) if across else "0")
         lines = [*begin, *self._around(inner, reduced, step), f"{place} = {found};"]
         return self._enclosed(outer, extents, lines)
@@ -200,15 +243,14 @@ class CppWriter:
         outer, along = (loop_extents(shape, self._sizes) for shape in (source.shape[:-1], source.shape[-1:]))
         variables, inner = self._loops[: len(outer)], self._loops[len(outer) : len(outer) + len(along)]
         index = loop_index(source.shape, [*variables, *inner], self._sizes)
-        names = [self._fresh(name) for name in ("row", "order", "before")]
         count, length = self._sizes.text(node.shape[-1]), self._sizes.text(source.shape[-1])
-        declared, sort = order_lines(node, names, length=length, count=count)
-        row, order, _ = names
+        declared, sort = order_lines(node, self._ordering, length=length, count=count)
+        row, order, _ = self._ordering
         here, place = value_of(index[-1], self._sizes) or "0", subscript(node.shape, (*index[:-1], ()), self._sizes)
         fill = [f"{row}[{here}] = {self._text(source, index).text};", f"{order}[{here}] = {here};"]
         copy = f"std::copy({order}.begin(), {order}.begin() + {count}, &{buffer}[{place}]);"
         lines = [*self._around(inner, along, fill), sort, copy]
-        return [*declared, *self._around(variables, outer, lines)]
+        return self._enclosed((), (), [*declared, *self._around(variables, outer, lines)])
 
     def _recurrence(self, node: Node, buffer: str) -> list[str]:
         """Return the loops over steps, rows and hidden elements of a recurrent layer: its states are the buffer."""
@@ -342,27 +384,6 @@ class CppWriter:
         name = next(name for name in (base, *(f"{base}{n}" for n in range(2, 10_000))) if name not in self._used)
         self._used.add(name)
         return name
-
-
-def kept_values(outputs: Iterable[Node]) -> list[Node]:
-    """Return the values that get loops and a buffer of their own, arguments first.
-
-    These are reductions, scans, stores, tables, outputs, and values that would be computed again for each use or each
-    element.
-    """
-    order = in_order(outputs := tuple(outputs))
-    uses, again = Counter(outputs), set[Node]()
-    for node in reversed(order):
-        for arg in node.args:
-            uses[arg] += uses[node] if node.op in VIEWS else 1
-            wider = prod(node.shape) > prod(arg.shape) and node.op not in STORES
-            if node.op in TRIANGULAR | {"matmul", "recurrence"} or wider or (node.op in VIEWS and node in again):
-                again.add(arg)
-    return [
-        node
-        for node in order
-        if node.op in KEPT or (node.pointwise and (node in outputs or node in again or uses[node] > 1))
-    ]
 
 
 def _digit(text: str, extent: int) -> Digits:
