@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from evokernel.scaffold.loops.expression_text import ATOM, ExpressionText, combine, wrapped
+from evokernel.scaffold.loops.expression_text import ATOM, ExpressionText, combine, counted_text, number_text, wrapped
 from evokernel.scaffold.loops.index_arithmetic import (
     Digits,
     Index,
@@ -18,9 +18,8 @@ from evokernel.scaffold.loops.index_arithmetic import (
     value_of,
     window_place,
 )
-from evokernel.scaffold.loops.loop_order import runs_along
+from evokernel.scaffold.loops.loop_order import LANES, lane_loops, over_lanes, runs_along, sums_along
 from evokernel.scaffold.loops.operation_graph import (
-    KEPT,
     PLACES,
     REDUCTIONS,
     SCANS,
@@ -32,7 +31,7 @@ from evokernel.scaffold.loops.operation_graph import (
 )
 from evokernel.scaffold.loops.recurrence_steps import step_lines
 from evokernel.scaffold.loops.selection_text import accumulate, before, order_lines
-from evokernel.scaffold.loops.step_loops import Buffer, Statement, StepLoopFinder, made_by, tokens_of
+from evokernel.scaffold.loops.step_loops import Statement, StepBuffer, StepLoopFinder, made_by, tokens_of
 from evokernel.scaffold.operation.sizes import SymbolicSizes
 
 _LOOPS = ("i", "j", "k", "l", "m", "n", "p", "q", "u", "v")
@@ -84,14 +83,15 @@ class CppWriter:
         self._used = {*arguments, *taken}
         self._loops = [name for name in (*_LOOPS, *(f"i{n}" for n in range(9))) if name not in self._used]
         self._used.update(self._loops)
-        own = [*_TOTALS.values(), "value", "place", *_ORDERING, *_STEPS]
+        own = [*_TOTALS.values(), "value", "place", "lanes", "lane", *_ORDERING, *_STEPS]
         names = {name: self._fresh(name) for name in dict.fromkeys(own)}
         self._totals = {op: names[name] for op, name in _TOTALS.items()}
         self._value, self._place = names["value"], names["place"]
+        self._lanes, self._lane = names["lanes"], names["lane"]
         self._ordering, self._steps = ([names[each] for each in group] for group in (_ORDERING, _STEPS))
         self._outputs = {name: self._as_it_lies(node) for name, node in outputs.items()}
         self._kept: dict[Node, str] = {}
-        self._own: dict[str, Buffer] = {}
+        self._own: dict[str, StepBuffer] = {}
         self._joined: dict[Node, str] = {}
         self._items: list[Statement] = []
 
@@ -129,7 +129,7 @@ class CppWriter:
 
     def _buffer(self, base: str, kind: str, shape: Sequence[int]) -> str:
         name = self._fresh(base)
-        self._own[name] = Buffer(kind, tokens_of(self._sizes.product(shape), ()))
+        self._own[name] = StepBuffer(kind, tokens_of(self._sizes.product(shape), ()))
         return name
 
     def _part(self, node: Node, whole: Node) -> list[str]:
@@ -153,20 +153,22 @@ class CppWriter:
 
     def _nest(self, node: Node, buffer: str) -> list[str]:
         """Return the loops over the elements of a value; a kept value or a view is copied."""
-        if node.op in SCANS and node not in self._kept:
-            return self._scan(node, buffer)
-        if node.op in STORES and node not in self._kept:
-            return self._stores(node, buffer)
-        if node.op in TRIANGULAR and node not in self._kept:
-            return self._triangular(node, buffer)
-        if node.op == "order" and node not in self._kept:
-            return self._order(node, buffer)
-        if node.op == "recurrence" and node not in self._kept:
-            return self._recurrence(node, buffer)
-        if node.op == "table" and node not in self._kept:
-            return [f"{buffer}[{place}] = {self._text(each, ()).text};" for place, each in enumerate(node.args)]
-        if node in self._kept or node.op not in REDUCTIONS:
-            return self._copied(node, buffer)
+        makers = {
+            **dict.fromkeys(SCANS, self._scan),
+            **dict.fromkeys(STORES, self._stores),
+            **dict.fromkeys(TRIANGULAR, self._triangular),
+            **dict.fromkeys(REDUCTIONS, self._reduction),
+            "order": self._order,
+            "recurrence": self._recurrence,
+            "table": self._table,
+        }
+        return (self._copied if node in self._kept else makers.get(node.op, self._copied))(node, buffer)
+
+    def _table(self, node: Node, buffer: str) -> list[str]:
+        return [f"{buffer}[{place}] = {self._text(each, ()).text};" for place, each in enumerate(node.args)]
+
+    def _reduction(self, node: Node, buffer: str) -> list[str]:
+        """Return the loops that reduce; the innermost one goes through memory element by element where it can."""
         extents = loop_extents(node.shape, self._sizes)
         outer = self._loops[: len(extents)]
         index = loop_index(node.shape, outer, self._sizes)
@@ -188,8 +190,19 @@ class CppWriter:
             rows += self._around([*inner, outer[-1]], [*reduced, extents[-1]], [update])
             return self._around(outer[:-1], extents[:-1], [*rows, *copied])
         begin, step, found = self._total(node, texts, value_of(across[0], self._sizes) if across else "0")
-        lines = [*begin, *self._around(inner, reduced, step), f"{place} = {found};"]
-        return self._enclosed(outer, extents, lines)
+        if not (inner and sums_along(node, texts, inner[-1], reduced[-1])):
+            return self._enclosed(outer, extents, [*begin, *self._around(inner, reduced, step), f"{place} = {found};"])
+        ahead = loop_index(reduced_shape(node), [*inner[:-1], f"({inner[-1]} + {self._lane})"], self._sizes)
+        total = f"{self._lanes}[{self._lane}]"
+        update = accumulate(node.op, total, [self._text(*use) for use in summands(node, index, ahead)], whole=False)
+        size = self._sizes.text(reduced[-1])
+        size = size if size.isalnum() else f"({size})"
+        loops = self._around(
+            inner[:-1], reduced[:-1], lane_loops(inner[-1], size, lane=self._lane, step=update, rest=step)
+        )
+        begin.append(f"{self._start(node)[0]} {self._lanes}[{LANES}] = {{}};")
+        loops += over_lanes(self._lane, f"{found} += {total};")
+        return self._enclosed(outer, extents, [*begin, *loops, f"{place} = {found};"])
 
     def _scan(self, node: Node, buffer: str) -> list[str]:
         """Return the loops of a running sum or product; those along it are the inner ones."""
@@ -362,9 +375,9 @@ class CppWriter:
         if node.op == "index":
             return self._text(node.args[0], self._named(node, node.args[1:], index))
         if node.op == "number":
-            return _number(str(node.attrs[0]))
+            return number_text(str(node.attrs[0]))
         if node.op == "iota":
-            return _iota(node, value_of(index[0], self._sizes))
+            return counted_text(node, value_of(index[0], self._sizes))
         if node.op == "inside":
             return self._inside(node, index)
         return combine(node, [self._text(arg, index if arg.shape else ()) for arg in node.args])
@@ -388,19 +401,3 @@ class CppWriter:
 
 def _digit(text: str, extent: int) -> Digits:
     return () if extent == 1 or text == "0" else ((text, extent),)
-
-
-def _number(text: str) -> ExpressionText:
-    """Return a number, which may be a size that is a sum or a product of others."""
-    outside = text.partition("(")[0] + text.rpartition(")")[2]
-    if " + " in outside or " - " in outside:
-        return ExpressionText(text, 5)
-    return ExpressionText(text, 6 if " / " in outside or " * " in outside else 8 if text.startswith("-") else ATOM)
-
-
-def _iota(node: Node, value: str) -> ExpressionText:
-    start, step = node.attrs
-    text = value if step == 1 else f"{value} * {step}" if value.isalnum() else f"({value}) * {step}"
-    assert isinstance(start, int)
-    moved = f" {'-' if start < 0 else '+'} {abs(start)}" if start else ""
-    return ExpressionText(text + moved, ATOM if text.isalnum() and not start else 5)

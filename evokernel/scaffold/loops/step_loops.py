@@ -94,7 +94,7 @@ Item = Statement | StepLoop
 
 
 @dataclass
-class Buffer:
+class StepBuffer:
     """A buffer of the function's own."""
 
     kind: str
@@ -135,7 +135,7 @@ class StepLoopFinder:
         variables: names for the variables of loops, the innermost one first.
     """
 
-    def __init__(self, buffers: dict[str, Buffer], *, variables: Sequence[str]) -> None:
+    def __init__(self, buffers: dict[str, StepBuffer], *, variables: Sequence[str]) -> None:
         self._buffers = buffers
         self._variables = variables
 
