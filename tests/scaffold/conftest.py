@@ -114,6 +114,15 @@ def rounded(x):
     return (x / scale).to(torch.float8_e4m3fn), scale
 
 
+def quantised_bytes(x):
+    scale = x.abs().amax(dim=-1, keepdim=True).clamp(min=1e-6) / 448
+    return (x / scale).to(torch.float8_e4m3fn).view(torch.uint8), scale
+
+
+def rooted(x):
+    return -x.abs().sqrt() + (-x.abs() - 1).sqrt()
+
+
 def product(a, b):
     return torch._int_mm(a, b)
 

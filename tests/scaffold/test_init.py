@@ -247,6 +247,18 @@ def test_results_may_be_rounded_to_eight_bits(init: Init) -> None:
     assert "= to_float8_e4m3fn(" in kernel(project)
 
 
+def test_numbers_up_to_the_largest_of_eight_bits_may_be_rounded_on_their_way_there(init: Init) -> None:
+    project = init("quantised_bytes", "x: 16x48")
+    assert not project.unfit
+    assert [remark for remark in project.remarks if "has no one result" in remark] == []
+    assert "to_float8_e4m3fn(" in kernel(project)
+
+
+def test_a_function_that_gives_nan_for_all_random_inputs_is_refused(init: Init) -> None:
+    with pytest.raises(TaskError, match="rooted gives NaN for 100% or more of its results"):
+        init("rooted", "x: 16x48")
+
+
 @pytest.mark.parametrize(
     ("name", "inputs", "dtypes"),
     [

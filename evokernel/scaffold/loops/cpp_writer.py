@@ -8,6 +8,7 @@ from evokernel.scaffold.loops.expression_text import ATOM, ExpressionText, combi
 from evokernel.scaffold.loops.index_arithmetic import (
     Digits,
     Index,
+    digit,
     indexed,
     loop_extents,
     loop_index,
@@ -276,7 +277,7 @@ class CppWriter:
         now = value_of(step, self._sizes)
 
         def state(time: str, number: int, place: Digits) -> str:
-            index = (_digit(time, node.shape[0]), _digit(str(number), node.shape[1]), row, place)
+            index = (digit(time, node.shape[0]), digit(str(number), node.shape[1]), row, place)
             return f"{buffer}[{subscript(node.shape, index, self._sizes)}]"
 
         extents = loop_extents(start.shape, self._sizes)
@@ -286,7 +287,7 @@ class CppWriter:
             self._loops[: len(extents)], extents, [f"{buffer}[{place}] = {self._text(start, at_start).text};"]
         )
         count, kind = gates.shape[2], "double" if self._wide_sums else "float"
-        digits = [_digit(str(gate), count) for gate in range(count)]
+        digits = [digit(str(gate), count) for gate in range(count)]
         own = [f"{name}_" if (name := f"gate{gate}") in self._used else name for gate in range(count)]
         given = [self._text(gates, (step, row, digit, here)).text for digit in digits]
         begins = [self._text(bias, (digit, here)).text for digit in digits]
@@ -307,7 +308,7 @@ class CppWriter:
         extents = loop_extents(node.shape, self._sizes)
         variables, inner = self._loops[: len(extents)], self._loops[len(extents)]
         *batch, row, column = loop_index(node.shape, variables, self._sizes)
-        here = _digit(inner, node.shape[-2])
+        here = digit(inner, node.shape[-2])
         at, to = (value_of(each, self._sizes) or "0" for each in (row, column))
 
         def made(*place: Digits) -> str:
@@ -397,7 +398,3 @@ class CppWriter:
         name = next(name for name in (base, *(f"{base}{n}" for n in range(2, 10_000))) if name not in self._used)
         self._used.add(name)
         return name
-
-
-def _digit(text: str, extent: int) -> Digits:
-    return () if extent == 1 or text == "0" else ((text, extent),)
