@@ -25,6 +25,10 @@ def loss(x, y):
     return ((x - y) ** 2).mean()
 
 
+def mean_length(x, y):
+    return torch.hypot(x, y).mean()
+
+
 class LinearRelu(nn.Module):
     def __init__(self, inputs, outputs):
         super().__init__()
