@@ -15,7 +15,7 @@ from evokernel.scaffold.operation.trial import counted_flops, operations_of
 from evokernel.scaffold.operation.user_operation import UserOperation
 from evokernel.scaffold.workloads import dims_of
 
-_MOST_TRACED = 3000
+_MOST_TRACED = 20_000
 """Operations of torch in all steps that a reference takes in Python which are written down."""
 
 

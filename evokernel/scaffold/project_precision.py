@@ -37,7 +37,8 @@ def project_precision(
     subject: UserOperation, layout: Layout, devices: Sequence[str], *, cpu_dtype: str
 ) -> ProjectPrecision:
     """Decide the floating-point dtypes: low precision is for a GPU, as processors are slow at it."""
-    given = [*map(dtype_name, subject.inputs.values()), *layout.output_dtypes]
+    inputs = [*map(dtype_name, subject.inputs.values())]
+    given = [*inputs, *layout.output_dtypes]
     found = list(dict.fromkeys(filter(is_float, given)))
     low = [dtype for dtype in found if DTYPES[dtype] < DTYPES[_WIDE]]
     chosen = cpu_dtype or (_WIDE if low else "")
@@ -46,7 +47,7 @@ def project_precision(
     if not cpu_dtype and not _follows(subject, layout, chosen):
         kept = min((each for each in layout.output_dtypes if each in low), key=DTYPES.__getitem__, default=low[0])
         fixed = f"the function casts to {kept}, so the cpu workloads are {', '.join(low)}, too"
-        return ProjectPrecision("", {}, fixed)
+        return ProjectPrecision("", {}, fixed if {*inputs} & {*low} else "")
     theirs = [dtype for dtype in found if dtype != chosen]
     keep = f"(--cpu-dtype {theirs[0]} to keep it)"
     if "cuda" not in devices:

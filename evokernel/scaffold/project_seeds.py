@@ -246,7 +246,7 @@ def write_seed(traced: Traced, signature: Signature, *, wide_sums: bool = False)
     headers += ["cmath"] * (
         "std::" in body.replace("std::vector", "") or re.search(r"INFINITY|NAN", body) is not None
     ) + ["cstdint"]
-    headers += ["vector"] * ("std::vector" in body)
+    headers += ["utility"] * ("std::swap(" in body) + ["vector"] * ("std::vector" in body)
     includes = "".join(f"#include <{name}>\n" for name in headers)
     return includes + body
 

@@ -25,6 +25,10 @@ def loss(x, y):
     return ((x - y) ** 2).mean()
 
 
+def mean_length(x, y):
+    return torch.hypot(x, y).mean()
+
+
 class LinearRelu(nn.Module):
     def __init__(self, inputs, outputs):
         super().__init__()
@@ -112,6 +116,15 @@ def widened(x, weight):
 def rounded(x):
     scale = x.abs().amax(dim=-1, keepdim=True).clamp(min=1e-6)
     return (x / scale).to(torch.float8_e4m3fn), scale
+
+
+def quantised_bytes(x):
+    scale = x.abs().amax(dim=-1, keepdim=True).clamp(min=1e-6) / 448
+    return (x / scale).to(torch.float8_e4m3fn).view(torch.uint8), scale
+
+
+def rooted(x):
+    return -x.abs().sqrt() + (-x.abs() - 1).sqrt()
 
 
 def product(a, b):

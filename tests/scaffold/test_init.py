@@ -92,13 +92,13 @@ def test_equal_sizes_are_told_apart(init: Init) -> None:
 
 def test_rmsnorm_keeps_the_row_value_outside_the_inner_loop(init: Init) -> None:
     source = kernel(init("rmsnorm", "x: 12x40, weight: 40"))
-    assert len(loops(source)) == 2 + 1 + 2
+    assert len(loops(source)) == (1 + 4) + 1 + 2  # a sum with several totals has four
     assert "t2[i] = 1.0f / std::sqrt(t[i] / static_cast<float>(N) + 1e-06f);" in source
     assert "out[i * N + j] = x[i * N + j] * t2[i] * weight[j];" in source
 
 
 def test_a_long_sum_that_loses_too_much_in_float_is_kept_in_double(init: Init) -> None:
-    project = init("loss", "x: 512x512, y: 512x512")
+    project = init("mean_length", "x: 512x512, y: 512x512")
     assert shapes(project)["out"] == ()
     assert "double sum = 0.0;" in kernel(project)
     task = next(path for path in project.files if path.name.endswith("_task.py"))
@@ -245,6 +245,18 @@ def test_results_may_be_rounded_to_eight_bits(init: Init) -> None:
     assert [tensor.dtype for tensor in project.task.signature.outputs] == ["float8_e4m3fn", "float32"]
     assert "uint8_t* out0" in project.seeds[0].entry
     assert "= to_float8_e4m3fn(" in kernel(project)
+
+
+def test_numbers_up_to_the_largest_of_eight_bits_may_be_rounded_on_their_way_there(init: Init) -> None:
+    project = init("quantised_bytes", "x: 16x48")
+    assert not project.unfit
+    assert [remark for remark in project.remarks if "has no one result" in remark] == []
+    assert "to_float8_e4m3fn(" in kernel(project)
+
+
+def test_a_function_that_gives_nan_for_all_random_inputs_is_refused(init: Init) -> None:
+    with pytest.raises(TaskError, match="rooted gives NaN for 100% or more of its results"):
+        init("rooted", "x: 16x48")
 
 
 @pytest.mark.parametrize(

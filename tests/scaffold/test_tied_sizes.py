@@ -27,6 +27,18 @@ def pages(q, keys, values, table):
     return torch.einsum("bht,bthd->bhd", torch.einsum("bhd,bthd->bht", q, k).softmax(-1), v)
 
 
+def stored(cache, new, at):
+    cache = cache.clone()
+    cache[torch.arange(new.shape[0]), :, at] = new
+    return cache
+
+
+def turned(x, lengths):
+    steps = torch.arange(x.shape[1])
+    at = torch.where(steps < lengths[:, None], lengths[:, None] - 1 - steps, steps)
+    return x.gather(1, at)
+
+
 def beams(scores, tokens):
     best = scores.flatten(1).topk(2, -1)[1] // scores.shape[2]
     return tokens.gather(1, best[..., None].expand(-1, -1, tokens.shape[2])) + 1.0
@@ -76,6 +88,19 @@ def test_of_equal_sizes_only_those_that_an_index_ties_are_one(tmp_path: Path) ->
     assert layout.inputs["values"][0] == count
     assert find_bounds(subject, layout) == {"table": count}
     assert len({count, heads, width, layout.inputs["table"][1], layout.inputs["values"][3]}) == 5
+
+
+def test_two_sizes_that_places_tie_do_not_tie_a_third(tmp_path: Path) -> None:
+    new, at = torch.randn(8, 8, 16), torch.arange(8)
+    _, layout = laid_out(tmp_path, "stored", torch.randn(8, 8, 32, 16), new, at)
+    rows, heads, *_ = layout.inputs["cache"]
+    assert layout.inputs["new_"][:2] == (rows, heads)
+    assert rows != heads
+
+
+def test_lengths_go_up_to_the_size(tmp_path: Path) -> None:
+    subject, layout = laid_out(tmp_path, "turned", torch.randn(4, 9), torch.tensor([9, 3, 1, 5]))
+    assert find_bounds(subject, layout) == {"lengths": f"{layout.inputs['x'][1]} + 1"}
 
 
 def test_rows_that_ranks_name_are_as_many_as_are_ranked(tmp_path: Path) -> None:

@@ -29,6 +29,39 @@ def places(x: torch.Tensor, extent: int) -> torch.Tensor:
     return (x.abs() * 2).floor().long().clamp(max=extent - 1)
 
 
+def scanned(x: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
+    """Return the states of a linear recurrence over the rows of x, each from the two before it."""
+    state, older, states = x[0], x[1], []
+    for row in x:
+        state, older = torch.tanh(a @ state / 9) + row + 0.5 * older, state
+        states.append(state)
+    return torch.stack(states)
+
+
+def best_path(x: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
+    """Return the likeliest states of a chain, by the algorithm of Viterbi, for scores x [steps, states]."""
+    score, backs = x[0], []
+    for row in x[1:]:
+        score, back = (score[:, None] + a).max(0)
+        score = score + row
+        backs.append(back)
+    path = [score.argmax(0, keepdim=True)]
+    for back in backs[::-1]:
+        path.append(back[path[-1]])
+    return torch.cat(path[::-1]).float()
+
+
+def warped(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Return the cost of warping x onto y."""
+    row = (x[0] - y).abs().cumsum(0)
+    for one in x:
+        cells = [row[0] + (one - y[0]).abs()]
+        for place in range(1, 8):
+            cells.append(torch.minimum(torch.minimum(row[place], row[place - 1]), cells[-1]) + (one - y[place]).abs())
+        row = torch.stack(cells)
+    return row
+
+
 CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
     "activations": (
         lambda x: (
@@ -340,6 +373,15 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
     "vectors": (
         lambda x, y, z: (y @ x @ z + (x @ z).sum(), torch.mv(x, z).sin()),
         {"x": ("M", "N"), "y": ("M",), "z": ("N",)},
+    ),
+    "steps": (
+        lambda x, y, z, w: (
+            scanned(x, y),
+            best_path(x, y),
+            warped(z, w),
+            reduce(lambda made, n: made[1:] * (made[:-1] + n), range(6), w.sin()),
+        ),
+        {"x": (9, "N"), "y": ("N", "N"), "z": (7,), "w": (8,)},
     ),
     "chain": (lambda x: reduce(lambda made, _: made * torch.tanh(made + made.mean()), range(12), x), MN),
 }

@@ -1,5 +1,6 @@
 """Conversions that each machine does in its own way: to a byte, of a number that it cannot hold, or of NaN."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,7 +43,9 @@ class _Conversions(EagerMode):
             return
         numbers = numbers.double()
         if dtype.is_floating_point:  # some machines make the largest number of what is larger, others NaN or infinity
-            outside = numbers[numbers.abs() > torch.finfo(dtype).max]
+            held_float = torch.finfo(dtype)
+            half_a_step = held_float.eps * 2.0 ** (math.frexp(held_float.max)[1] - 2)
+            outside = numbers[numbers.abs() >= held_float.max + half_a_step]  # less is rounded to it
         else:
             held, whole = torch.iinfo(dtype), numbers.trunc()
             outside = numbers[~((whole >= held.min) & (whole <= held.max))]  # so that NaN is outside

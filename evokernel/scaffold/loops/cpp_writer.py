@@ -1,13 +1,14 @@
 """Writer of plain C++ from a graph: one loop nest for each kept value, every subscript spelled out."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
-from evokernel.scaffold.loops.expression_text import ATOM, ExpressionText, combine, wrapped
+from evokernel.scaffold.loops.expression_text import ATOM, ExpressionText, combine, counted_text, number_text, wrapped
 from evokernel.scaffold.loops.index_arithmetic import (
     Digits,
     Index,
+    digit,
     indexed,
     loop_extents,
     loop_index,
@@ -18,20 +19,20 @@ from evokernel.scaffold.loops.index_arithmetic import (
     value_of,
     window_place,
 )
-from evokernel.scaffold.loops.loop_order import runs_along
+from evokernel.scaffold.loops.loop_order import LANES, lane_loops, over_lanes, runs_along, sums_along
 from evokernel.scaffold.loops.operation_graph import (
-    KEPT,
     PLACES,
     REDUCTIONS,
     SCANS,
     STORES,
     TRIANGULAR,
-    VIEWS,
     Node,
     in_order,
+    kept_values,
 )
 from evokernel.scaffold.loops.recurrence_steps import step_lines
 from evokernel.scaffold.loops.selection_text import accumulate, before, order_lines
+from evokernel.scaffold.loops.step_loops import Statement, StepBuffer, StepLoopFinder, made_by, tokens_of
 from evokernel.scaffold.operation.sizes import SymbolicSizes
 
 _LOOPS = ("i", "j", "k", "l", "m", "n", "p", "q", "u", "v")
@@ -50,6 +51,9 @@ _TOTALS = {
     **dict.fromkeys(("amin", "argmin", "cummin", "cumargmin"), "low"),
     "logcumsumexp": "log_sum",
 }
+_ORDERING = ("row", "order", "before")
+_STEPS = ("step", "step2", "step3")
+"""Variables of loops over equal steps, the innermost one first."""
 _SELECTING = PLACES | {"cummax", "cummin"}
 """Operations that compare each element with the best one so far."""
 
@@ -80,26 +84,66 @@ class CppWriter:
         self._used = {*arguments, *taken}
         self._loops = [name for name in (*_LOOPS, *(f"i{n}" for n in range(9))) if name not in self._used]
         self._used.update(self._loops)
-        names = {name: self._fresh(name) for name in dict.fromkeys([*_TOTALS.values(), "value", "place"])}
+        own = [*_TOTALS.values(), "value", "place", "lanes", "lane", *_ORDERING, *_STEPS]
+        names = {name: self._fresh(name) for name in dict.fromkeys(own)}
         self._totals = {op: names[name] for op, name in _TOTALS.items()}
         self._value, self._place = names["value"], names["place"]
+        self._lanes, self._lane = names["lanes"], names["lane"]
+        self._ordering, self._steps = ([names[each] for each in group] for group in (_ORDERING, _STEPS))
         self._outputs = {name: self._as_it_lies(node) for name, node in outputs.items()}
         self._kept: dict[Node, str] = {}
+        self._own: dict[str, StepBuffer] = {}
+        self._joined: dict[Node, str] = {}
+        self._items: list[Statement] = []
 
     def body(self) -> list[str]:
-        """Return the lines of the body."""
-        lines: list[str] = []
+        """Return the lines of the body; steps that repeat are one loop."""
+        order = in_order((*self._outputs.values(),))
         for node in kept_values(self._outputs.values()):
-            name = next((name for name, output in self._outputs.items() if output is node), "")
-            if not name:
-                name = self._fresh("t")
-                kind = "char" if node.kind == "bool" else node.kind
-                lines.append(f"std::vector<{kind}> {name}({self._sizes.product(node.shape)});")
-            lines += self._nest(node, name)
+            if node.op == "part":
+                for whole in (each for each in order if each.op == "joined" and node in each.args):
+                    self._add(self._part(node, whole))
+                continue
+            name = self._joined.get(node) or self._output_or_own(node)
+            if node.op != "joined":
+                self._add(self._nest(node, name), made=name)
             self._kept[node] = name
         for name, node in self._outputs.items():
-            lines += [] if self._kept.get(node) == name else self._nest(node, name)
+            self._add([] if self._kept.get(node) == name else self._nest(node, name))
+        lines, declared = list[str](), set[str]()
+        for item in StepLoopFinder(self._own, variables=self._steps).rolled(self._items):
+            for name in made_by(item):
+                lines += self._own[name].declarations(name) if name not in declared else []
+                declared.add(name)
+            lines += item.lines()
         return ["    " + line for line in lines]
+
+    def _add(self, lines: Sequence[str], *, made: str = "") -> None:
+        made = made if made in self._own else ""
+        if lines or made:
+            self._items.append(Statement(tokens_of("".join(line + "\n" for line in lines), self._own), made))
+
+    def _output_or_own(self, node: Node) -> str:
+        """Return the name of the output that a value is, or of a new buffer for it."""
+        name = next((name for name, output in self._outputs.items() if output is node), "")
+        return name or self._buffer("t", "char" if node.kind == "bool" else node.kind, node.shape)
+
+    def _buffer(self, base: str, kind: str, shape: Sequence[int]) -> str:
+        name = self._fresh(base)
+        self._own[name] = StepBuffer(kind, tokens_of(self._sizes.product(shape), ()))
+        return name
+
+    def _part(self, node: Node, whole: Node) -> list[str]:
+        """Return the loops that write one of the tensors that are joined to where it belongs."""
+        if whole not in self._joined:
+            self._joined[whole] = self._output_or_own(whole)
+            self._add([], made=self._joined[whole])
+        extents = loop_extents(node.shape, self._sizes)
+        index = loop_index(node.shape, self._loops[: len(extents)], self._sizes)
+        _, place = resolve(replace(node, op="slice", args=(whole,)), index, self._sizes)
+        target = f"{self._joined[whole]}[{subscript(whole.shape, place, self._sizes)}]"
+        step = [f"{target} = {self._text(node.args[0], index).text};"]
+        return self._around(self._loops[: len(extents)], extents, step)
 
     def _as_it_lies(self, node: Node) -> Node:
         """Return the value that an output equals in memory: another shape alone needs no loops."""
@@ -110,20 +154,22 @@ class CppWriter:
 
     def _nest(self, node: Node, buffer: str) -> list[str]:
         """Return the loops over the elements of a value; a kept value or a view is copied."""
-        if node.op in SCANS and node not in self._kept:
-            return self._scan(node, buffer)
-        if node.op in STORES and node not in self._kept:
-            return self._stores(node, buffer)
-        if node.op in TRIANGULAR and node not in self._kept:
-            return self._triangular(node, buffer)
-        if node.op == "order" and node not in self._kept:
-            return self._order(node, buffer)
-        if node.op == "recurrence" and node not in self._kept:
-            return self._recurrence(node, buffer)
-        if node.op == "table" and node not in self._kept:
-            return [f"{buffer}[{place}] = {self._text(each, ()).text};" for place, each in enumerate(node.args)]
-        if node in self._kept or node.op not in REDUCTIONS:
-            return self._copied(node, buffer)
+        makers = {
+            **dict.fromkeys(SCANS, self._scan),
+            **dict.fromkeys(STORES, self._stores),
+            **dict.fromkeys(TRIANGULAR, self._triangular),
+            **dict.fromkeys(REDUCTIONS, self._reduction),
+            "order": self._order,
+            "recurrence": self._recurrence,
+            "table": self._table,
+        }
+        return (self._copied if node in self._kept else makers.get(node.op, self._copied))(node, buffer)
+
+    def _table(self, node: Node, buffer: str) -> list[str]:
+        return [f"{buffer}[{place}] = {self._text(each, ()).text};" for place, each in enumerate(node.args)]
+
+    def _reduction(self, node: Node, buffer: str) -> list[str]:
+        """Return the loops that reduce; the innermost one goes through memory element by element where it can."""
         extents = loop_extents(node.shape, self._sizes)
         outer = self._loops[: len(extents)]
         index = loop_index(node.shape, outer, self._sizes)
@@ -134,19 +180,30 @@ class CppWriter:
         texts = [self._text(*use) for use in summands(node, index, across)]
         if inner and outer and node.op not in PLACES and runs_along([each.text for each in texts], outer[-1]):
             kind, first = self._start(node)
-            total, declared, copied = place, list[str](), list[str]()
+            total, copied = place, list[str]()
             if {kind, node.kind} != {"float"}:  # the buffer may be too narrow for a total
-                row = self._fresh(self._totals[node.op])
+                row = self._buffer(self._totals[node.op], kind, extents[-1:])
+                self._add([], made=row)
                 total = f"{row}[{outer[-1]}]"
-                declared = [f"std::vector<{kind}> {row}({self._sizes.text(extents[-1])});"]
                 copied = self._around(outer[-1:], extents[-1:], [f"{place} = {total};"])
             update = accumulate(node.op, total, texts, whole=kind == "int64_t")
             rows = self._around(outer[-1:], extents[-1:], [f"{total} = {first};"])
             rows += self._around([*inner, outer[-1]], [*reduced, extents[-1]], [update])
-            return [*declared, *self._around(outer[:-1], extents[:-1], [*rows, *copied])]
+            return self._around(outer[:-1], extents[:-1], [*rows, *copied])
         begin, step, found = self._total(node, texts, value_of(across[0], self._sizes) if across else "0")
-        lines = [*begin, *self._around(inner, reduced, step), f"{place} = {found};"]
-        return self._enclosed(outer, extents, lines)
+        if not (inner and sums_along(node, texts, inner[-1], reduced[-1])):
+            return self._enclosed(outer, extents, [*begin, *self._around(inner, reduced, step), f"{place} = {found};"])
+        ahead = loop_index(reduced_shape(node), [*inner[:-1], f"({inner[-1]} + {self._lane})"], self._sizes)
+        total = f"{self._lanes}[{self._lane}]"
+        update = accumulate(node.op, total, [self._text(*use) for use in summands(node, index, ahead)], whole=False)
+        size = self._sizes.text(reduced[-1])
+        size = size if size.isalnum() else f"({size})"
+        loops = self._around(
+            inner[:-1], reduced[:-1], lane_loops(inner[-1], size, lane=self._lane, step=update, rest=step)
+        )
+        begin.append(f"{self._start(node)[0]} {self._lanes}[{LANES}] = {{}};")
+        loops += over_lanes(self._lane, f"{found} += {total};")
+        return self._enclosed(outer, extents, [*begin, *loops, f"{place} = {found};"])
 
     def _scan(self, node: Node, buffer: str) -> list[str]:
         """Return the loops of a running sum or product; those along it are the inner ones."""
@@ -200,15 +257,14 @@ class CppWriter:
         outer, along = (loop_extents(shape, self._sizes) for shape in (source.shape[:-1], source.shape[-1:]))
         variables, inner = self._loops[: len(outer)], self._loops[len(outer) : len(outer) + len(along)]
         index = loop_index(source.shape, [*variables, *inner], self._sizes)
-        names = [self._fresh(name) for name in ("row", "order", "before")]
         count, length = self._sizes.text(node.shape[-1]), self._sizes.text(source.shape[-1])
-        declared, sort = order_lines(node, names, length=length, count=count)
-        row, order, _ = names
+        declared, sort = order_lines(node, self._ordering, length=length, count=count)
+        row, order, _ = self._ordering
         here, place = value_of(index[-1], self._sizes) or "0", subscript(node.shape, (*index[:-1], ()), self._sizes)
         fill = [f"{row}[{here}] = {self._text(source, index).text};", f"{order}[{here}] = {here};"]
         copy = f"std::copy({order}.begin(), {order}.begin() + {count}, &{buffer}[{place}]);"
         lines = [*self._around(inner, along, fill), sort, copy]
-        return [*declared, *self._around(variables, outer, lines)]
+        return self._enclosed((), (), [*declared, *self._around(variables, outer, lines)])
 
     def _recurrence(self, node: Node, buffer: str) -> list[str]:
         """Return the loops over steps, rows and hidden elements of a recurrent layer: its states are the buffer."""
@@ -221,7 +277,7 @@ class CppWriter:
         now = value_of(step, self._sizes)
 
         def state(time: str, number: int, place: Digits) -> str:
-            index = (_digit(time, node.shape[0]), _digit(str(number), node.shape[1]), row, place)
+            index = (digit(time, node.shape[0]), digit(str(number), node.shape[1]), row, place)
             return f"{buffer}[{subscript(node.shape, index, self._sizes)}]"
 
         extents = loop_extents(start.shape, self._sizes)
@@ -231,7 +287,7 @@ class CppWriter:
             self._loops[: len(extents)], extents, [f"{buffer}[{place}] = {self._text(start, at_start).text};"]
         )
         count, kind = gates.shape[2], "double" if self._wide_sums else "float"
-        digits = [_digit(str(gate), count) for gate in range(count)]
+        digits = [digit(str(gate), count) for gate in range(count)]
         own = [f"{name}_" if (name := f"gate{gate}") in self._used else name for gate in range(count)]
         given = [self._text(gates, (step, row, digit, here)).text for digit in digits]
         begins = [self._text(bias, (digit, here)).text for digit in digits]
@@ -252,7 +308,7 @@ class CppWriter:
         extents = loop_extents(node.shape, self._sizes)
         variables, inner = self._loops[: len(extents)], self._loops[len(extents)]
         *batch, row, column = loop_index(node.shape, variables, self._sizes)
-        here = _digit(inner, node.shape[-2])
+        here = digit(inner, node.shape[-2])
         at, to = (value_of(each, self._sizes) or "0" for each in (row, column))
 
         def made(*place: Digits) -> str:
@@ -320,9 +376,9 @@ class CppWriter:
         if node.op == "index":
             return self._text(node.args[0], self._named(node, node.args[1:], index))
         if node.op == "number":
-            return _number(str(node.attrs[0]))
+            return number_text(str(node.attrs[0]))
         if node.op == "iota":
-            return _iota(node, value_of(index[0], self._sizes))
+            return counted_text(node, value_of(index[0], self._sizes))
         if node.op == "inside":
             return self._inside(node, index)
         return combine(node, [self._text(arg, index if arg.shape else ()) for arg in node.args])
@@ -342,44 +398,3 @@ class CppWriter:
         name = next(name for name in (base, *(f"{base}{n}" for n in range(2, 10_000))) if name not in self._used)
         self._used.add(name)
         return name
-
-
-def kept_values(outputs: Iterable[Node]) -> list[Node]:
-    """Return the values that get loops and a buffer of their own, arguments first.
-
-    These are reductions, scans, stores, tables, outputs, and values that would be computed again for each use or each
-    element.
-    """
-    order = in_order(outputs := tuple(outputs))
-    uses, again = Counter(outputs), set[Node]()
-    for node in reversed(order):
-        for arg in node.args:
-            uses[arg] += uses[node] if node.op in VIEWS else 1
-            wider = prod(node.shape) > prod(arg.shape) and node.op not in STORES
-            if node.op in TRIANGULAR | {"matmul", "recurrence"} or wider or (node.op in VIEWS and node in again):
-                again.add(arg)
-    return [
-        node
-        for node in order
-        if node.op in KEPT or (node.pointwise and (node in outputs or node in again or uses[node] > 1))
-    ]
-
-
-def _digit(text: str, extent: int) -> Digits:
-    return () if extent == 1 or text == "0" else ((text, extent),)
-
-
-def _number(text: str) -> ExpressionText:
-    """Return a number, which may be a size that is a sum or a product of others."""
-    outside = text.partition("(")[0] + text.rpartition(")")[2]
-    if " + " in outside or " - " in outside:
-        return ExpressionText(text, 5)
-    return ExpressionText(text, 6 if " / " in outside or " * " in outside else 8 if text.startswith("-") else ATOM)
-
-
-def _iota(node: Node, value: str) -> ExpressionText:
-    start, step = node.attrs
-    text = value if step == 1 else f"{value} * {step}" if value.isalnum() else f"({value}) * {step}"
-    assert isinstance(start, int)
-    moved = f" {'-' if start < 0 else '+'} {abs(start)}" if start else ""
-    return ExpressionText(text + moved, ATOM if text.isalnum() and not start else 5)

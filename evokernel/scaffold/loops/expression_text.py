@@ -112,3 +112,20 @@ def _function(op: str, node: Node) -> str:
     if op == "abs" and node.kind in INTEGERS:
         return "std::abs"
     return f"std::{_NAMES.get(op, op)}"
+
+
+def number_text(text: str) -> ExpressionText:
+    """Return a number, which may be a size that is a sum or a product of others."""
+    outside = text.partition("(")[0] + text.rpartition(")")[2]
+    if " + " in outside or " - " in outside:
+        return ExpressionText(text, 5)
+    return ExpressionText(text, 6 if " / " in outside or " * " in outside else 8 if text.startswith("-") else ATOM)
+
+
+def counted_text(node: Node, value: str) -> ExpressionText:
+    """Return an element of equally spaced integers, given its place."""
+    start, step = node.attrs
+    text = value if step == 1 else f"{value} * {step}" if value.isalnum() else f"({value}) * {step}"
+    assert isinstance(start, int)
+    moved = f" {'-' if start < 0 else '+'} {abs(start)}" if start else ""
+    return ExpressionText(text + moved, ATOM if text.isalnum() and not start else 5)

@@ -79,6 +79,11 @@ def value_of(digits: Digits, sizes: SymbolicSizes) -> str:
     return subscript(tuple(extent for _, extent in digits), tuple((digit,) for digit in digits), sizes)
 
 
+def digit(text: str, extent: int) -> Digits:
+    """Return the index that a C++ expression is."""
+    return () if extent == 1 or text == "0" else ((text, extent),)
+
+
 def _term(text: str, stride: tuple[int, ...], sizes: SymbolicSizes) -> str:
     return text if prod(stride) == 1 else f"{text} * {sizes.product(stride)}"
 

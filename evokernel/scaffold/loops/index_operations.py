@@ -8,6 +8,8 @@ import torch
 from evokernel.scaffold.loops.operation_graph import PLACES, VIEWS, Node, OperationGraph, Shape
 from evokernel.scaffold.operation.sizes import NotGeneral, SymbolicSizes
 
+_MOST_LOOKED_UP = 4
+"""Joined tensors of which each element finds its own."""
 _STORES = {"sum": "index_sum", "prod": "index_prod", "amax": "index_amax", "amin": "index_amin"}
 
 
@@ -36,8 +38,18 @@ def in_steps(graph: OperationGraph, sizes: SymbolicSizes, source: Node, dim: int
 
 
 def joined(graph: OperationGraph, sizes: SymbolicSizes, parts: Sequence[Node], dim: int, shape: Shape) -> Node:
-    """Return tensors behind each other along a dimension: each element looks up the one that it comes from."""
+    """Return tensors behind each other along a dimension.
+
+    Each element looks up the one that it comes from; many tensors are written one after the other.
+    """
     dim = dim % len(shape)
+    if len(parts) > _MOST_LOOKED_UP:
+        starts = [0, *(sizes.added([part.shape[dim] for part in parts[:number]]) for number in range(1, len(parts)))]
+        pieces = [
+            graph.node("part", (part,), attrs=(dim, start), shape=part.shape, kind=part.kind)
+            for part, start in zip(parts, starts, strict=True)
+        ]
+        return graph.node("joined", tuple(pieces), shape=shape, kind=parts[0].kind)
     places = graph.node("iota", (), attrs=(0, 1), shape=(shape[dim],), kind="int64_t")
     place, extents = graph.broadcast(places, shape, (dim,)), [part.shape[dim] for part in parts]
 

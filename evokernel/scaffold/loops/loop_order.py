@@ -1,10 +1,15 @@
 """Order of loops: the innermost one goes through memory element by element where it can."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from evokernel.scaffold.loops.expression_text import ExpressionText
 from evokernel.scaffold.loops.operation_graph import VIEWS, Node, OperationGraph
 
+LANES = 16
+"""Totals of one sum that goes through memory: floats of the widest vector registers."""
+_FEWEST = 4 * LANES
+"""Elements of a sum of known length that gets so many totals."""
 _WORD = re.compile(r"\w+")
 _SUBSCRIPT = re.compile(r"\[([^][]*)\]")
 _TERM = re.compile(r"(?:^|\+ )\(?@(?: [+-] [^][()*/%@]+)?\)?(?= \+|$)")
@@ -31,6 +36,32 @@ def runs_along(texts: list[str], variable: str) -> bool:
     """
     moves = [_moves(subscript) for text in texts for subscript in _subscripts(text, variable)]
     return any(moves) and None not in moves
+
+
+def sums_along(node: Node, texts: list[ExpressionText], variable: str, extent: int) -> bool:
+    """Say whether a reduction is a sum that goes through memory along a variable, with nothing but arithmetic."""
+    written = [each.text for each in texts]
+    plain = not any("std::" in text or "?" in text for text in written)
+    sums = node.op in ("sum", "matmul") and node.kind == "float"
+    return sums and extent >= _FEWEST and plain and runs_along(written, variable)
+
+
+def lane_loops(variable: str, size: str, *, lane: str, step: str, rest: Sequence[str]) -> list[str]:
+    """Return the loops of a sum whose elements go to several totals by turns, and those over what is left."""
+    whole = f"{size} / {LANES} * {LANES}"
+    return [
+        f"for (int64_t {variable} = 0; {variable} < {whole}; {variable} += {LANES}) {{",
+        *("    " + line for line in over_lanes(lane, step)),
+        "}",
+        f"for (int64_t {variable} = {whole}; {variable} < {size}; ++{variable}) {{",
+        *("    " + line for line in rest),
+        "}",
+    ]
+
+
+def over_lanes(lane: str, step: str) -> list[str]:
+    """Return a loop over several totals."""
+    return [f"for (int64_t {lane} = 0; {lane} < {LANES}; ++{lane}) {{", f"    {step}", "}"]
 
 
 def _subscripts(text: str, variable: str) -> Iterator[str]:

@@ -1,7 +1,10 @@
 """Graph of a reference's operations: inputs, numbers, views, pointwise operations, reductions."""
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import zip_longest
+from math import prod
 from typing import Literal
 
 Kind = Literal["float", "int64_t", "int8_t", "uint8_t", "bool"]
@@ -19,8 +22,10 @@ SCANS = frozenset({"cumsum", "cumprod", "cummax", "cummin", "cumargmax", "cumarg
 STORES = frozenset({"index_put", "index_sum", "index_prod", "index_amax", "index_amin"})
 TRIANGULAR = frozenset({"cholesky", "solve"})
 """Operations whose rows follow from the rows before: a lower factor, and a system with a lower triangular matrix."""
-KEPT = REDUCTIONS | SCANS | STORES | TRIANGULAR | {"table", "recurrence", "order"}
+KEPT = REDUCTIONS | SCANS | STORES | TRIANGULAR | {"table", "recurrence", "order", "joined", "part"}
 """Values that need loops or statements of their own."""
+_DEEPEST = 100
+"""Operations inside each other in one expression."""
 LEAVES = frozenset({"input", "number", "iota", "inside"})
 TRANSCENDENTAL = frozenset({
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "sinh", "cosh", "sin", "cos", "tan", "asin",
@@ -35,10 +40,10 @@ class Node:
     `attrs` by operation: input (name,), number (C++ text,), iota (start, step), broadcast (dims of the argument in
     the result), transpose (permutation), squeeze (dims,), collapse (first, last), split (dim,), slice (dim, start,
     below 0 where the result begins earlier), reverse (dims,), window (dim, stride, dilation, padding, transposed),
-    inside (the last four, extent), reductions (dims,), scans (dim,), recurrence (kind of layer,), solve (1 where the
-    diagonal counts as ones,), order along the last dimension (1 where the largest is the first,), index and
-    stores (for each dimension of the first argument that of the result, or of the values, that indexes it, -1 for the
-    next index; place of the dimensions of indices there).
+    inside (the last four, extent), part (dim, start in what it is joined to), reductions (dims,), scans (dim,),
+    recurrence (kind of layer,), solve (1 where the diagonal counts as ones,), order along the last dimension (1 where
+    the largest is the first,), index and stores (for each dimension of the first argument that of the result, or of the
+    values, that indexes it, -1 for the next index; place of the dimensions of indices there).
     """
 
     op: str
@@ -142,6 +147,33 @@ def in_order(outputs: tuple[Node, ...]) -> list[Node]:
         if not missing:
             order[waiting.pop()] = None
     return list(order)
+
+
+def kept_values(outputs: Iterable[Node]) -> list[Node]:
+    """Return the values that get loops and a buffer of their own, arguments first.
+
+    These are reductions, scans, stores, tables, outputs, and values that would be computed again for each use or each
+    element, or whose expression would be long.
+    """
+    order = in_order(outputs := tuple(outputs))
+    uses, again = Counter(outputs), set[Node]()
+    for node in reversed(order):
+        for arg in node.args:
+            uses[arg] += uses[node] if node.op in VIEWS else 1
+            wider = prod(node.shape) > prod(arg.shape) and node.op not in STORES
+            if node.op in TRIANGULAR | {"matmul", "recurrence"} or wider or (node.op in VIEWS and node in again):
+                again.add(arg)
+    kept, depths, lookups = list[Node](), dict[Node, int](), dict[Node, int]()
+    for node in order:
+        depth = max((depths[arg] for arg in node.args), default=0) + node.pointwise
+        lookup = max((lookups[arg] for arg in node.args[node.op == "index" :]), default=0) + (node.op == "index")
+        repeated = node in outputs or node in again or uses[node] > 1
+        chained = (lookup > 1 and node.op == "index" and uses[node] > 1) or depth > _DEEPEST
+        if node.op in KEPT or (node.pointwise and repeated) or chained:
+            kept.append(node)
+            depth = lookup = 0
+        depths[node], lookups[node] = depth, lookup
+    return kept
 
 
 def _broadcast_shape(*shapes: Shape) -> Shape:

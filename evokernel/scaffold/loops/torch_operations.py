@@ -11,7 +11,15 @@ from evokernel.scaffold.loops.constant_tensors import constant_tensor
 from evokernel.scaffold.loops.index_operations import counted, gathered, in_steps, joined, looked_up, scattered, stored
 from evokernel.scaffold.loops.loop_order import in_rows
 from evokernel.scaffold.loops.narrow_numbers import FORMATS, converted
-from evokernel.scaffold.loops.operation_graph import INTEGERS, TRANSCENDENTAL, Kind, Node, OperationGraph, merged_dims
+from evokernel.scaffold.loops.operation_graph import (
+    INTEGERS,
+    NARROW,
+    TRANSCENDENTAL,
+    Kind,
+    Node,
+    OperationGraph,
+    merged_dims,
+)
 from evokernel.scaffold.loops.recurrence_steps import recurrence_node
 from evokernel.scaffold.loops.reductions import RUNNING_EXTREMES, extreme, ordered, running, running_extremes, variance
 from evokernel.scaffold.loops.triangular import cholesky, solved
@@ -215,6 +223,15 @@ class OperationConverter:
     def _joined(self, node: Any) -> Node:
         return joined(self._graph, self._sizes, list(map(self.value, node.args[0])), node.args[1], _shapes(node)[0])
 
+    def _bits(self, node: Any) -> Node:
+        """Return the bytes of another type of bytes."""
+        source, kind = self.value(node.args[0]), self._kind(node)
+        if not {source.kind, kind} <= NARROW:
+            raise NotGeneral(
+                f"the bits of {dtype_name(node.args[0].meta['val'])} as another type have no naive loop yet"
+            )
+        return self._graph.node("cast", (source,), shape=source.shape, kind=kind)
+
     def _unchanged(self, node: Any) -> Node:
         return self.value(node.args[0])
 
@@ -362,6 +379,7 @@ _OPERATIONS: dict[Callable[[OperationConverter, Any], Node], str] = {
     OperationConverter._slice: "aten.slice",
     OperationConverter._select: "aten.select",
     OperationConverter._unchanged: "prims.clone prims.view_of",
+    OperationConverter._bits: "aten.view",
     OperationConverter._cast: "prims.convert_element_type",
     OperationConverter._full: (
         "aten.full aten.full_like prims.scalar_tensor aten.scalar_tensor "

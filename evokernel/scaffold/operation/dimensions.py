@@ -27,6 +27,8 @@ _MOST_AXES = 24
 """Axes of one extent above which only those of arguments are tried."""
 _MOST_WEIGHTS = 16
 """Weights of a module above which all of their sizes are constants."""
+_MOST_OPERATIONS = 40_000
+"""Operations of torch in a call of the reference, which takes a second for every ten thousand here."""
 _MOST_REMOVED = 6
 """Sizes of which all sets are tried as constants."""
 _BY_RANK = {1: ("N",), 2: ("M", "N"), 3: ("B", "M", "N"), 4: ("B", "C", "H", "W")}
@@ -76,12 +78,18 @@ def derive_layout(subject: UserOperation) -> Layout:
     Raises `TaskError` if the reference fails on its own example.
     """
     example = {name: tuple(tensor.shape) for name, tensor in subject.inputs.items()}
-    result = outputs_of(subject, example)
+    result, count = outputs_of(subject, example), operations_of(subject, example)
+    if count > _MOST_OPERATIONS:
+        raise TaskError(
+            f"{subject.name} takes steps in Python, {count} operations of torch for this example, and is tried on many "
+            f"sizes: pass an example with fewer steps, of {_MOST_OPERATIONS} operations at most, or write the steps as "
+            "operations on whole tensors"
+        )
     found: list[AxisGroup] = []
     stepped: list[Axis] = []
     for extent, axes in _classes(subject, example).items():
         for group, unit in _groups(subject, example, axes, extent):
-            if _steps_along(subject, example, group, unit):
+            if _steps_along(subject, example, group, unit, count=count):
                 stepped += group
             elif len(found) < len(FIRST) and runs(subject, _with(example, [*found, (group, unit)], FIRST)):
                 found.append((group, unit))
@@ -206,16 +214,15 @@ def _groups(subject: UserOperation, example: Shapes, axes: Sequence[Axis], exten
     yield from found
 
 
-def _steps_along(subject: UserOperation, example: Shapes, group: tuple[Axis, ...], unit: int) -> bool:
+def _steps_along(subject: UserOperation, example: Shapes, group: tuple[Axis, ...], unit: int, *, count: int) -> bool:
     """Say whether the reference takes steps in Python for elements of these axes: a kernel has as many for all sizes.
 
-    A step may be one element, or a chunk of them.
+    A step may be one element, or a chunk of them; `count` operations are those of the example.
     """
-    extent, count = example[group[0][0]][group[0][1]], operations_of(subject, example)
+    extent = example[group[0][0]][group[0][1]]
     for more in (unit, extent):
-        shapes = [_changed(example, group, extent + each * more) for each in (1, 2)]
-        if all(runs(subject, each) for each in shapes):
-            one, other = (operations_of(subject, each) for each in shapes)
+        with suppress(TaskError):
+            one, other = (operations_of(subject, _changed(example, group, extent + by * more)) for by in (1, 2))
             if count < one < other:
                 return True
     return False
@@ -234,8 +241,8 @@ def _unit(subject: UserOperation, example: Shapes, group: tuple[Axis, ...], exte
 
     What is cut to the size of another tensor, as a mask for the longest sequence is, can grow alone and not shrink.
     """
-    if not runs(subject, _changed(example, group, 2 * extent)) and not runs(
-        subject, _changed(example, group, extent + 1)
+    if not runs(subject, _changed(example, group, extent + 1)) and not runs(
+        subject, _changed(example, group, 2 * extent)
     ):
         return 0
     divisors = [number for number in range(1, extent + 1) if extent % number == 0]

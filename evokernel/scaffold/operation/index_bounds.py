@@ -56,11 +56,12 @@ def _tied(subject: UserOperation, layout: Layout) -> Layout:
         name for name, each in subject.inputs.items() if not each.is_floating_point() and each.element_size() > 1
     ]
     tried = _small(layout)
-    if not indices and not _fits(subject, layout):  # it sorts for them, say
-        return with_equal_sizes_as_one(subject, layout)
+    if not (indices or _fits(subject, layout)) or not all(  # it sorts for them, say
+        _accepts(subject, layout, dims, name, 0) for name in indices for dims in tried
+    ):
+        one_pair = _with_a_pair_as_one(subject, layout, lambda each: _fits(subject, each))
+        return _tied(subject, one_pair) if one_pair else with_equal_sizes_as_one(subject, layout)
     for name in indices:
-        if not all(_accepts(subject, layout, dims, name, 0) for dims in tried):
-            return with_equal_sizes_as_one(subject, layout)
         if len(sizes := {_indexed(subject, layout, name, dims) for dims in tried}) > 1:
             joined = with_equal_sizes_as_one(subject, layout, sizes)
             return _tied(subject, joined) if joined is not layout else with_equal_sizes_as_one(subject, layout)
@@ -76,10 +77,13 @@ def _tied_by_ranks(subject: UserOperation, layout: Layout) -> Layout:
     def fits(tried: Layout) -> bool:
         return all(_accepts(subject, tried, dims, "", 0, floats=_numbers) for dims in _small(tried))
 
-    if fits(layout):
-        return layout
+    return layout if fits(layout) else _with_a_pair_as_one(subject, layout, fits) or layout
+
+
+def _with_a_pair_as_one(subject: UserOperation, layout: Layout, fits: Callable[[Layout], bool]) -> Layout | None:
+    """Return the layout with two equal sizes as one, so that it fits; None where no two do."""
     joined = (with_equal_sizes_as_one(subject, layout, pair) for pair in combinations(layout.example, 2))
-    return next((each for each in joined if len(each.example) < len(layout.example) and fits(each)), layout)
+    return next((each for each in joined if len(each.example) < len(layout.example) and fits(each)), None)
 
 
 def _ones(tensor: torch.Tensor) -> None:
@@ -183,10 +187,12 @@ def _has_one_less(layout: Layout, extent: str | int) -> bool:
 
 
 def _indexed(subject: UserOperation, layout: Layout, name: str, dims: Mapping[str, int]) -> str | int | None:
-    """Return the extent that an input's values index, or None."""
-    for extent, size in _extents(layout, dims):
-        if _accepts(subject, layout, dims, name, size - 1) and not _accepts(subject, layout, dims, name, size):
-            return extent
+    """Return the extent that an input's values index, or one more where they are lengths up to it, or None."""
+    for more in (0, 1):
+        for extent, size in _extents(layout, dims):
+            last = size + more
+            if _accepts(subject, layout, dims, name, last - 1) and not _accepts(subject, layout, dims, name, last):
+                return f"{extent} + 1" if more else extent
     return None
 
 

@@ -41,7 +41,12 @@ class _RandomOperation(Exception):
 
 
 class _NoRandomness(TorchDispatchMode):  # type: ignore[misc]
+    """Counts operations, and refuses random ones."""
+
+    calls = 0
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.calls += 1
         if torch.Tag.nondeterministic_seeded in func.tags:
             raise _RandomOperation(str(func).rpartition(".")[0])
         if func.overloadpacket in _WRITES_AT_INDICES:  # without data, torch does not compare these shapes
@@ -162,8 +167,17 @@ def outputs_of(subject: UserOperation, shapes: Mapping[str, tuple[int, ...]]) ->
     Raises:
         TaskError: the reference raises an error or cannot be compared with a kernel; the message says what to change.
     """
+    return _outputs_and_operations(subject, shapes)[0]
+
+
+def operations_of(subject: UserOperation, shapes: Mapping[str, tuple[int, ...]]) -> int:
+    """Return how many operations of torch a reference calls on inputs of these shapes. Raises as `outputs_of`."""
+    return _outputs_and_operations(subject, shapes)[1]
+
+
+def _outputs_and_operations(subject: UserOperation, shapes: Mapping[str, tuple[int, ...]]) -> tuple[list[Any], int]:
     try:
-        with without_data(), _NoRandomness():
+        with without_data(), _NoRandomness() as counter:
             inputs = subject.empty(shapes)
             result = subject.call(inputs)
             changed = [name for name, tensor in inputs.items() if tensor._version]
@@ -177,7 +191,7 @@ def outputs_of(subject: UserOperation, shapes: Mapping[str, tuple[int, ...]]) ->
     flat = list(result) if isinstance(result, (tuple, list)) else [result]
     for item in flat:
         _check_output(subject.name, item, inputs)
-    return flat
+    return flat, counter.calls
 
 
 def counted_flops(subject: UserOperation) -> int:
@@ -244,14 +258,6 @@ def runs(subject: UserOperation, shapes: Mapping[str, Sequence[int]]) -> bool:
     return True
 
 
-class _Counter(TorchDispatchMode):  # type: ignore[misc]
-    calls = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.calls += 1
-        return func(*args, **(kwargs or {}))
-
-
 class _Reads(TorchDispatchMode):  # type: ignore[misc]
     """Notes the memory of tensors that operations are given."""
 
@@ -315,14 +321,6 @@ def places_once(subject: UserOperation) -> tuple[str, ...]:
     notes, found = _noted(subject)
     alone = (name for name, place in found.items() if place in notes.places and subject.inputs[name].ndim == 1)
     return tuple(name for name in alone if 1 < subject.inputs[name].numel() == subject.inputs[name].unique().numel())
-
-
-def operations_of(subject: UserOperation, shapes: Mapping[str, tuple[int, ...]]) -> int:
-    """Return how many operations of torch a reference calls on inputs of these shapes that it accepts."""
-    counter = _Counter()
-    with without_data(), counter:
-        subject.call(subject.empty(shapes))
-    return counter.calls
 
 
 def _first_line(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 import ctypes
 import math
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -77,10 +78,26 @@ def test_loops_compute_what_torch_computes(library: ctypes.CDLL, name: str) -> N
             torch.testing.assert_close(ours, theirs.contiguous(), rtol=1e-4, atol=1e-5)
 
 
+def test_a_sum_through_memory_has_several_totals_where_its_length_allows() -> None:
+    sizes = SymbolicSizes(("N", "K"))
+    graph = OperationGraph()
+    for shape, several in (((FIRST[0], FIRST[1]), True), ((FIRST[0], 8), False)):
+        rows = graph.node("input", (), attrs=("input 0",), shape=shape, kind="float")
+        nodes = {"out": graph.reduce("sum", graph.pointwise("mul", rows, rows), (1,))}
+        source = "\n".join(CppWriter(nodes, sizes, arguments=["x"], taken=["N", "K", "out"]).body())
+        assert ("lanes[lane] +=" in source) is several
+
+
+def test_steps_that_are_alike_are_loops_inside_each_other() -> None:
+    source = generate("steps")
+    assert source.count("std::min<float>(std::min<float>(") < 10  # of 49 cells
+    assert re.search(r"for \(int64_t step2 = .*\n(?: {8}.*\n)*? {8}for \(int64_t step = ", source)
+
+
 def test_a_value_that_is_used_several_times_is_computed_once() -> None:
     source = generate("chain")
-    assert source.count("std::tanh(") == 12
-    assert source.count("sum +=") == 12
+    assert source.count("std::tanh(") == 4  # one in the loop over the steps that are alike
+    assert source.count("lanes[lane] +=") == 4
 
 
 @pytest.mark.parametrize(

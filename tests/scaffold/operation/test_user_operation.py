@@ -121,6 +121,12 @@ def test_operations_that_can_be_no_task(tmp_path: Path, body: str, message: str)
         derive_layout(find_subject(path, inputs="x: 5x7"))
 
 
+def test_too_many_steps_in_python_are_refused(tmp_path: Path) -> None:
+    (path := tmp_path / "steps.py").write_text("def f(x):\n    for _ in range(41000): x = -x\n    return x\n", "utf-8")
+    with pytest.raises(TaskError, match=r"4100. operations of torch for this example.*40000 operations at most"):
+        derive_layout(find_subject(path, inputs="x: 5x7"))
+
+
 def test_layouts_that_no_task_can_say(tmp_path: Path) -> None:
     path = tmp_path / "padded.py"
     path.write_text("def f(x):\n    return x * 2\n", encoding="utf-8")
