@@ -195,7 +195,7 @@ def _level(level: SpeedupMilestone) -> Row:
 
 
 def _value(value: Any) -> str:
-    text = "-" if value is None else value if isinstance(value, str) else json.dumps(value)
+    text = "-" if value in (None, "") else value if isinstance(value, str) else json.dumps(value)
     return one_line(text, width=VALUE_CHARACTERS)
 
 
