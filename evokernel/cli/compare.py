@@ -25,7 +25,7 @@ from evokernel.cli.display.text import (
     times,
 )
 from evokernel.cli.display.word_table import WordTable
-from evokernel.cli.locate import open_store
+from evokernel.cli.locate import open_store, say_if_long
 from evokernel.cli.options import POSITIVE, json_option, stores_argument
 from evokernel.records.timing import Speedup
 from evokernel.report.compare import ComparedRun, Comparison, Difference, SeedGroup, SpeedupMilestone, Spread, compare
@@ -57,7 +57,9 @@ def command(stores: tuple[Path, ...], levels: tuple[float, ...], as_json: bool) 
     if len(stores) < 2:
         raise click.UsageError("name at least two stores, for example runs/*.db")
     with ExitStack() as opened:
-        found = compare([opened.enter_context(open_store(store)) for store in stores], levels=levels)
+        runs = [opened.enter_context(open_store(store)) for store in stores]
+        say_if_long(*runs)
+        found = compare(runs, levels=levels)
     if as_json:
         click.echo(json.dumps(comparison_document(found), indent=2))
         return
@@ -193,7 +195,7 @@ def _level(level: SpeedupMilestone) -> Row:
 
 
 def _value(value: Any) -> str:
-    text = "-" if value is None else value if isinstance(value, str) else json.dumps(value)
+    text = "-" if value in (None, "") else value if isinstance(value, str) else json.dumps(value)
     return one_line(text, width=VALUE_CHARACTERS)
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 RUNS = Path("runs")
 CONFIG_SUFFIXES = (".yaml", ".yml")
+_MANY = 3000
+"""Facts from which on reading all of them takes a second or more."""
 _SET_ASIDE = re.compile(r"\.\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(-\d+)?$")
 OPENED = "evokernel.opened_stores"
 """Key of the stores that a command has opened, in the `meta` of its outermost context."""
@@ -77,6 +79,15 @@ def open_store(given: Path | None) -> Store:
     path = store_path(given)
     note_opened(path)
     return Store.open(path, write=False)
+
+
+def say_if_long(*stores: Store, stage: str = "reading") -> None:
+    """Say on stderr what a command is at, where it reads more facts than a second has time for."""
+    facts = sum(store.last_seq() for store in stores)
+    if facts > _MANY:
+        from evokernel.cli.display.text import say  # what only opens a store does without
+
+        say(f"{stage} {facts} facts: some seconds")
 
 
 def note_opened(path: Path) -> None:

@@ -102,7 +102,9 @@ def _told_apart(words: Sequence[str], store: Path | None, others: Mapping[str, s
     if len(rest) < len(needed):
         missing = needed[len(rest)]
         ids = (
-            f": an id, `best` or `seed`; `evokernel show {store or ''} --top 20` lists ids" if missing in _IDS else "."
+            f": an id, `best` or `seed`; `evokernel show {f'{store} ' if store else ''}--top 20` lists ids"
+            if missing in _IDS
+            else "."
         )
         raise click.UsageError(f"Missing argument {missing!r}{ids}")
     if len(rest) > len(others):

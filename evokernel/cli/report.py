@@ -8,11 +8,8 @@ from rich.text import Text
 
 from evokernel import __version__
 from evokernel.cli.display.text import DIM, STRONG, clean, stdout
-from evokernel.cli.locate import open_store
+from evokernel.cli.locate import open_store, say_if_long
 from evokernel.cli.options import store_argument
-
-_MANY = 3000
-"""Facts of a run from which on its page takes longer than a second or two."""
 
 
 @click.command()
@@ -32,9 +29,8 @@ def command(store: Path | None, out: str | None, with_prompts: bool, show: bool)
     from evokernel.report.html import PageRefused, report_page, write_page
 
     with open_store(store) as opened:
-        source, facts = opened.database.path, opened.last_seq()
-        if facts > _MANY:
-            click.echo(f"reading and packing {facts} facts: some seconds", err=True)
+        source = opened.database.path
+        say_if_long(opened, stage="reading and packing")
         text = report_page(opened, version=__version__, prompts=with_prompts)
     path = source.with_suffix(".html") if out is None else Path(out)
     if out is not None and (out.endswith("/") or path.is_dir()):

@@ -70,7 +70,7 @@ def _list(store: Path | None, top: int, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([portrait_document(each) for each in found], indent=2))
         return
-    made = table("candidate", "speed-up", "95 % interval", "anew", "operator", "why", right=(1, 2, 3), drop=(2,))
+    made = table("candidate", "speed-up", "at least", "anew", "operator", "why", right=(1, 2, 3))
     for each in found:
         searched, proposal = each.verdicts.search, each.proposal
         speedup = combined_speedup(searched.timings) if searched else None
@@ -79,7 +79,7 @@ def _list(store: Path | None, top: int, *, as_json: bool) -> None:
         made.add_row(
             each.stored.candidate.id,
             times(speedup.value) if speedup else "-",
-            interval(speedup) if speedup else "-",
+            times(speedup.low) if speedup else "-",
             times(anew.value) if anew else failed,
             one_line(proposal.operator, width=16) if proposal else "-",
             Text(one_line(reason(proposal.operator, proposal.rationale), width=160) if proposal else "", style=DIM),

@@ -10,6 +10,7 @@ import click
 from rich.text import Text
 
 from archive.file.lock import is_locked
+from archive.follower import RunFollower
 from archive.hidden_checks import StoredCheck
 from archive.hints import Hint
 from archive.journal import ConfigEntry
@@ -31,7 +32,7 @@ from evokernel.cli.display.tables import (
 )
 from evokernel.cli.display.text import DIM, GOOD, STRONG, WARN, duration, one_line, reason, stdout, times
 from evokernel.cli.display.word_table import WordTable
-from evokernel.cli.locate import open_store
+from evokernel.cli.locate import open_store, say_if_long
 from evokernel.cli.looks import Moment, last_look, looks_file, remember_look
 from evokernel.cli.options import json_option, store_argument, verbose_option
 from evokernel.records.candidate import EVERYWHERE
@@ -62,10 +63,12 @@ def command(store: Path | None, since: float | None, verbose: bool, as_json: boo
     """Show where a run stands; it may be running."""
     looks = looks_file()
     with open_store(store) as opened:
-        status = read_status(opened)
+        say_if_long(opened)
+        follower = RunFollower(opened)
+        status = read_status(opened, follower)
         known = last_look(status.run.run_id, looks) if since is None and not as_json else since
         begun = as_json or status.state is not RunState.NEW
-        recent = recent_events(opened, known) if known is not None and begun else None
+        recent = recent_events(opened, known, follower) if known is not None and begun else None
     if as_json:
         click.echo(json.dumps(status_document(status, recent), indent=2))
         return

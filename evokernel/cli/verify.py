@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from evokernel.cli.display.text import clean
-from evokernel.cli.locate import open_store
+from evokernel.cli.locate import open_store, say_if_long
 from evokernel.cli.options import store_argument
 
 UNSOUND_EXIT = 1
@@ -17,6 +17,7 @@ UNSOUND_EXIT = 1
 def command(ctx: click.Context, store: Path | None) -> None:
     """Look for damage, gaps and contradictions in a STORE, which is only read."""
     with open_store(store) as opened:
+        say_if_long(opened, stage="looking over")
         path, found, facts = opened.database.path, opened.verify(), opened.last_seq()
     for line in found:
         click.echo(clean(line))

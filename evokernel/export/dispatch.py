@@ -77,7 +77,7 @@ class Dispatch:
         """Yield place, arm and speed-up of each leaf, for people."""
         for path, leaf in leaves(self.tree):
             found = leaf.interval
-            speed = f"{found.value:.3g}x ({found.low:.3g} to {found.high:.3g})" if leaf.arm else "1x"
+            speed = f"{found.value:.2f}x ({found.low:.2f} to {found.high:.2f})" if leaf.arm else "1x"
             at = f"{len(leaf.points)} size{'' if len(leaf.points) == 1 else 's'}"
             yield ", ".join(path) or "everywhere between", leaf.arm or "torch", f"{speed}, {at}"
 

@@ -157,7 +157,7 @@ def _measured(task: Task, judgement: KernelVerdict) -> dict[str, str]:
         one = timing.speedup
         rows.append(
             f"| {timing.workload} | {timing.candidate_us:.4g} us | {timing.baseline_us:.4g} us ({timing.baseline}) "
-            f"| {one.value:.3g}x | {one.low:.3g} to {one.high:.3g} |"
+            f"| {one.value:.2f}x | {one.low:.2f} to {one.high:.2f} |"
         )
     strided = ", ".join(
         f"`{t.name}` with strides { ({', '.join(map(str, t.strides))}) }" for t in task.signature.inputs if t.strides
@@ -172,9 +172,9 @@ def _measured(task: Task, judgement: KernelVerdict) -> dict[str, str]:
         "task": task.name,
         "description": task.description or task.name,
         "candidate": judgement.candidate.id,
-        "speedup": f"{speedup.value:.3g}x",
-        "low": f"{speedup.low:.3g}",
-        "high": f"{speedup.high:.3g}",
+        "speedup": f"{speedup.value:.2f}x",
+        "low": f"{speedup.low:.2f}",
+        "high": f"{speedup.high:.2f}",
         "table": "\n".join(rows),
         "device": identity.device,
         "environment": identity.environment,

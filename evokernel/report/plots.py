@@ -50,6 +50,12 @@ class Plots:
         self._store = store
         self._id_of = id_of
 
+    if not TYPE_CHECKING:  # which would take every name for a plot
+
+        def __getattr__(self, name):
+            there = ", ".join(each for each in vars(Plots) if not each.startswith("_"))
+            raise AttributeError(f"there is no plot {name!r}; there are: {there}", name=name, obj=self)
+
     def fitness(self, ax: "Axes | None" = None, *, by: By = "evaluations") -> "Axes":
         """Draw the speed-up of the leader and of every right candidate; wrong ones are marked at the bottom.
 

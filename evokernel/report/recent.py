@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from archive.follower import read_account, unfinished_lead
+from archive.follower import RunFollower, unfinished_lead
 from archive.store import Store
 from archive.views.recent import RecentWork, work_since
 from evokernel.records.leader import LeaderChange
@@ -31,10 +31,11 @@ class RecentEvents:
     """Remarks on what went wrong, oldest first."""
 
 
-def recent_events(store: Store, since: float) -> RecentEvents:
-    """Return the events of a run after a moment, in s since 1970."""
+def recent_events(store: Store, since: float, follower: RunFollower) -> RecentEvents:
+    """Return the events of a run after a moment, in s since 1970; `follower` is brought up to date."""
     with store.database.snapshot():
-        account = read_account(store)
+        follower.advance()
+        account = follower.account
         unfinished = unfinished_lead(store, account)
         changes = [change for change in account.changes if change.program_hash not in account.barred]
         changes += [unfinished] if unfinished else []

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 
-from archive.follower import read_account, unfinished_lead
+from archive.follower import RunFollower, unfinished_lead
 from archive.hidden_checks import StoredCheck
 from archive.hints import Hint, hints_in_force
 from archive.journal import ConfigEntry
@@ -160,14 +160,15 @@ def run_facts(store: Store) -> RunFacts:
     )
 
 
-def read_status(store: Store) -> RunStatus:
-    """Return the status of a run."""
+def read_status(store: Store, follower: RunFollower | None = None) -> RunStatus:
+    """Return the status of a run; `follower` is brought up to date, and spares the facts that it has read."""
     with store.database.snapshot():
-        return _status(store)
+        return _status(store, follower or RunFollower(store))
 
 
-def _status(store: Store) -> RunStatus:
-    counts, account = store.counts(), read_account(store)
+def _status(store: Store, follower: RunFollower) -> RunStatus:
+    follower.advance()
+    counts, account = store.counts(), follower.account
     by_mode, models = results_by_mode(store), model_rows(store)
     unfinished = unfinished_lead(store, account)
     state = run_state(store)

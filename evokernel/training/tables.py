@@ -137,12 +137,13 @@ def table_rows(store: Store, guide: str, choice: TableChoice, *, write: PromptWr
         gained = [each.judged.result.proposal for each in kernels if choice.takes(each) and each.beats_parent]
         asked |= write(store, [proposal for proposal in gained if proposal.step not in asked])
     prompts = _Prompts(guide, place, choice.form)
+    rows = {each.judged.candidate_id: kernel_row(each) for each in kernels}
     return {
-        "kernels": [{**place, **kernel_row(each)} for each in _balanced(kernels, choice.balance)],
+        "kernels": [{**place, **rows[each.judged.candidate_id]} for each in _balanced(kernels, choice.balance)],
         "sft": list(_sft(kernels, prompts, choice, asked)),
         "preference": list(_preferences(kernels, prompts, choice)),
         "fixes": list(_fixes(kernels, prompts, choice)),
-        "trajectories": [{**place, **row} for row in _trajectories(kernels, choice)],
+        "trajectories": [{**place, **row} for row in _trajectories(kernels, rows, choice)],
     }
 
 
@@ -315,8 +316,12 @@ def _fixes(kernels: Sequence[JudgedKernel], prompts: _Prompts, choice: TableChoi
             yield prompts.row("fix", request, {"completion": each}, facts)
 
 
-def _trajectories(kernels: Sequence[JudgedKernel], choice: TableChoice) -> Iterator[Row]:
-    """Yield each way from a seed to a kernel without children: two kernels at least, with returns."""
+def _trajectories(kernels: Sequence[JudgedKernel], rows: Mapping[str, Row], choice: TableChoice) -> Iterator[Row]:
+    """Yield each way from a seed to a kernel without children: two kernels at least, with returns.
+
+    `rows` has the row of each kernel: the many ways through it share it.
+    """
+    scores_of = {each.judged.candidate_id: _score(each) for each in kernels}
     parents = {each.parent.judged.candidate_id for each in kernels if each.parent}
     for leaf in kernels:
         if leaf.judged.candidate_id in parents or leaf.parent is None:
@@ -325,13 +330,13 @@ def _trajectories(kernels: Sequence[JudgedKernel], choice: TableChoice) -> Itera
         while (before := way[0].parent) is not None:
             way.insert(0, before)
         if any(map(choice.takes, way)):
-            scores = [_score(each) for each in way]
+            names = [each.judged.candidate_id for each in way]
+            scores = [scores_of[name] for name in names]
             later = [max(scores[number:]) for number in range(len(scores))]
+            returns = zip(names, scores, discounted(scores, choice.discount), later, strict=True)
             steps = [
-                {**kernel_row(each), "score": score, "return_discounted": value, "return_max": most}
-                for each, score, value, most in zip(
-                    way, scores, discounted(scores, choice.discount), later, strict=True
-                )
+                {**rows[name], "score": score, "return_discounted": value, "return_max": most}
+                for name, score, value, most in returns
             ]
             yield {"candidate": leaf.judged.candidate_id, "length": len(way), "best": max(scores), "steps": steps}
 

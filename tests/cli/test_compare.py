@@ -104,6 +104,12 @@ def test_only_settings_that_differ_are_shown(project: Path, call: Call) -> None:
     assert found["groups"] == []
 
 
+def test_a_setting_without_a_value_is_no_blank(project: Path, call: Call) -> None:
+    make("a.db", 3.0)
+    make("b.db", 2.0, settings={"plugins": "mine"})
+    assert "plugins - a mine b" in words(call("compare", "a.db", "b.db").output)
+
+
 def test_seeds_of_one_config_are_a_group(project: Path, call: Call) -> None:
     for seed, best in enumerate((3.0, 3.4, 2.6)):
         make(f"old{seed}.db", best, identity={"seed": seed})

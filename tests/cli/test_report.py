@@ -1,6 +1,7 @@
 """`evokernel report` writes one file, where it is told to, and shows it where asked."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,13 +20,18 @@ def test_report_lies_beside_its_store(ids: dict[str, str], call: Call, project: 
     assert sorted(each.name for each in (project / "runs").iterdir() if each.suffix == ".html") == ["gemm.html"]
 
 
-def test_report_of_a_long_run_says_at_once_what_it_is_at(ids: dict[str, str], call: Call, project: Path) -> None:
-    assert call("report").stderr == ""
-    with Store.open(project / "runs" / "gemm.db", write=True) as store:
+def test_what_reads_a_long_run_says_at_once_what_it_is_at(ids: dict[str, str], call: Call, project: Path) -> None:
+    store, other = project / "runs" / "gemm.db", project / "other.db"
+    shutil.copy(store, other)
+    commands = {"report": "packing", "status": "reading", "verify": "looking over", "compare": "reading"}
+    named = {name: (str(store), str(other)) if name == "compare" else (str(store),) for name in commands}
+    assert not any(call(name, *stores).stderr for name, stores in named.items())
+    with Store.open(store, write=True) as opened:
         for number in range(3000):
-            store.inbox_put(project / "runs" / "gemm.db", "hint", {"text": f"{number}"})
-        store.take_inbox()
-    assert call("report").stderr.startswith("reading and packing 30")
+            opened.inbox_put(store, "hint", {"text": f"{number}"})
+        opened.take_inbox()
+    for name, stage in commands.items():
+        assert f"{stage} 30" in call(name, *named[name]).stderr
 
 
 def test_report_holds_prompts_only_where_it_is_told_to(ids: dict[str, str], call: Call, project: Path) -> None:

@@ -65,7 +65,8 @@ def test_duration(seconds: float, text: str) -> None:
 
 
 def test_microseconds() -> None:
-    assert [microseconds(value) for value in (0.5, 83.12, 1500, 2e6)] == ["0.5 us", "83.1 us", "1.5 ms", "2 s"]
+    values = {0.5: "0.500 us", 83.12: "83.1 us", 245: "245 us", 999.7: "1.00 ms", 1500: "1.50 ms", 2e6: "2.00 s"}
+    assert [microseconds(value) for value in values] == [*values.values()]
 
 
 def test_a_reason_does_not_repeat_its_operator() -> None:

@@ -158,6 +158,12 @@ def test_lineage_is_a_graph_from_parent_to_child(run: Run, ids: dict[str, str]) 
     assert set(run.lineage(None)) == set(ids.values())
 
 
+def test_a_plot_that_is_not_there_is_answered_with_those_that_are(run: Run) -> None:
+    with pytest.raises(AttributeError, match=r"no plot 'nothing'; there are: fitness, lineage, family, "):
+        getattr(run.plot, "nothing")  # noqa: B009 - mypy refuses the attribute
+    assert not hasattr(run.plot, "_repr_html_")
+
+
 @pytest.mark.parametrize("by", ["evaluations", "hours", "dollars"])
 def test_fitness_plot(run: Run, by: str) -> None:
     ax = run.plot.fitness(by=by)  # type: ignore[arg-type]

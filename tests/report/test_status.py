@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from archive.follower import RunFollower
 from archive.store import Store
 from evokernel.errors import StoreError
 from evokernel.records.candidate import Usage
@@ -63,7 +64,11 @@ def test_a_kernel_whose_step_was_cut_short_leads_in_every_line(tmp_path: Path) -
         fast = builder.propose("// fast\n").candidate
         builder.store.add_evaluation(builder.evaluation(fast, speedup=3.0))
         builder.store.session_end("stopped by SIGTERM")
-        status, recent = read_status(builder.store), recent_events(builder.store, 0.0)
+        status = read_status(builder.store, follower := RunFollower(builder.store))
+        queries: list[str] = []
+        builder.store.database.connection.set_trace_callback(queries.append)
+        recent = recent_events(builder.store, 0.0, follower)
+        assert not any("FROM results r JOIN journal" in each for each in queries), "facts are read once"
     assert (status.left, status.best.candidate.id) == (1, fast.id)
     assert status.improvements[-1].candidate == recent.now.candidate == recent.changes[-1].candidate == fast.id
 

@@ -16,8 +16,8 @@ from evokernel.records.llm import Message
 from evokernel.training.dataset import write_dataset
 from evokernel.training.rows import ReplyChoice
 from evokernel.training.table_check import check_table, is_table
-from evokernel.training.tables import TableChoice
-from tests.support.stores import fill_store
+from evokernel.training.tables import TableChoice, table_rows
+from tests.support.stores import StoreBuilder, fill_store
 from tests.training.conftest import SAME, remeasure
 
 
@@ -145,6 +145,16 @@ def test_no_kernel_that_is_slow_beside_the_best_answers_the_call_for_a_fast_one(
     answers = {row["candidate"] for row in tables["sft"] if row["form"] == "reference"}
     assert ids["seed"] in speeds.keys() - answers
     assert answers == {name for name, speedup in speeds.items() if speedup >= max(speeds.values()) / 2}
+
+
+def test_ways_share_the_rows_of_the_kernels_they_go_through(tmp_path: Path) -> None:
+    with StoreBuilder(tmp_path / "a.db") as builder:
+        parent = builder.add("// parent\n", speedup=1.2, parents=(builder.seed(),))
+        for number in range(2):
+            builder.add(f"// child {number}\n", speedup=1.3, parents=(parent,))
+        tables = table_rows(builder.store, "", TableChoice(), write=lambda store, proposals: {})
+    one, other = (way["steps"][1]["diff"] for way in tables["trajectories"])
+    assert one is other, "long ways of a large run would be compared anew for each of their ends"
 
 
 def test_a_changed_row_is_found(store: Store, tmp_path: Path) -> None:

@@ -83,6 +83,5 @@ def rate(per_second: float) -> str:
 
 def microseconds(value: float) -> str:
     """Return a time of a kernel with its unit, for example `83.1 us`."""
-    if value >= 1e6:
-        return f"{value / 1e6:.3g} s"
-    return f"{value / 1e3:.3g} ms" if value >= 1e3 else f"{value:.3g} us"
+    size, unit = (1e6, "s") if value >= 0.9995e6 else (1e3, "ms") if value >= 999.5 else (1, "us")
+    return f"{value / size:#.3g}".rstrip(".") + f" {unit}"
