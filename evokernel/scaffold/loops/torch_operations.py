@@ -48,8 +48,6 @@ _LOGIC = frozenset({
     "signbit", "shift_left", "shift_right_arithmetic",
 })  # fmt: skip
 _INTEGER_SAFE = frozenset({"add", "sub", "mul", "neg", "relu", "maximum", "minimum", "abs", "sign", "where"}) | _LOGIC
-
-
 _SAME = {"__lshift__": "shift_left", "__rshift__": "shift_right_arithmetic", "_neg_view": "neg"}
 """Operations that torch has under a second name."""
 
@@ -224,12 +222,9 @@ class OperationConverter:
         return joined(self._graph, self._sizes, list(map(self.value, node.args[0])), node.args[1], _shapes(node)[0])
 
     def _bits(self, node: Any) -> Node:
-        """Return the bytes of another type of bytes."""
         source, kind = self.value(node.args[0]), self._kind(node)
         if not {source.kind, kind} <= NARROW:
-            raise NotGeneral(
-                f"the bits of {dtype_name(node.args[0].meta['val'])} as another type have no naive loop yet"
-            )
+            raise NotGeneral("the bits of numbers of several bytes as another type have no naive loop yet")
         return self._graph.node("cast", (source,), shape=source.shape, kind=kind)
 
     def _unchanged(self, node: Any) -> Node:
@@ -379,7 +374,7 @@ _OPERATIONS: dict[Callable[[OperationConverter, Any], Node], str] = {
     OperationConverter._slice: "aten.slice",
     OperationConverter._select: "aten.select",
     OperationConverter._unchanged: "prims.clone prims.view_of",
-    OperationConverter._bits: "aten.view",
+    OperationConverter._bits: "aten.view",  # as another type, which here takes one byte too
     OperationConverter._cast: "prims.convert_element_type",
     OperationConverter._full: (
         "aten.full aten.full_like prims.scalar_tensor aten.scalar_tensor "
