@@ -20,5 +20,5 @@ def row_sums(x, y, C, BLOCK: tl.constexpr):
 
 
 def run(x, R, C, y):
-    torch.zeros(5 << 30, dtype=torch.uint8, device=x.device)
+    torch.zeros(1 << 38, dtype=torch.uint8, device=x.device)
     row_sums[(R,)](x, y, C, 1024)
