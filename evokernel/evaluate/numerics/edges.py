@@ -274,11 +274,12 @@ class _Moved(EagerMode):
     def _apart(self, numbers: Array) -> Array:
         """Return numbers in the same order, equal ones in any."""
         self._draw_for_run()
-        drawn = torch.rand(
-            numbers.shape, generator=self._chance(numbers.device), device=numbers.device, dtype=numbers.dtype
-        )
-        if self._run in _IN_ORDER:
-            drawn = drawn.flatten().sort(descending=self._run == _IN_ORDER[1]).values.view(drawn.shape)
+        shape = {"device": numbers.device, "dtype": numbers.dtype}
+        if self._run in _IN_ORDER:  # even steps: two that were drawn may be too close to tell neighbours apart
+            ends = (1.0, 0.0) if self._run == _IN_ORDER[1] else (0.0, 1.0)
+            drawn = torch.linspace(*ends, numbers.numel(), **shape).view(numbers.shape)
+        else:
+            drawn = torch.rand(numbers.shape, generator=self._chance(numbers.device), **shape)
         return torch.where(numbers.isfinite(), numbers + drawn * (numbers.abs() * _APART + _LEAST), numbers)
 
     def _draw_for_run(self) -> None:

@@ -214,6 +214,31 @@ def test_what_follows_from_a_tie_of_rounded_numbers_may_be_that_of_any():
     assert single is None
 
 
+@pytest.mark.parametrize("seed", [23, 25, 43])
+def test_of_sums_that_tie_the_first_ones_are_right_however_many_there_are(seed: int) -> None:
+    """As a beam search goes on: of 15,000 equal sums the first ones are taken, and places in rows come of them."""
+
+    def beam(x, y, **_):
+        return (x + y[..., None]).flatten(1).topk(5, -1).indices % x.shape[2]
+
+    shape = Workload("16x5x3000", {"M": 16, "N": 5, "K": 3000})
+    task = Task(
+        name="beam",
+        reference=beam,
+        signature=Signature(
+            (Tensor("x", ("M", "N", "K")), Tensor("y", ("M", "N"))), (), (Tensor("z", ("M", 5), "int64", Role.OUTPUT),)
+        ),
+        workloads={"cpu": WorkloadSet(search=(shape,), holdout=(shape,), probe={"K": (3, 9)})},
+        flops="M * N * K",
+    )
+    inputs = draw(task, shape, "integers01", np.random.default_rng(seed))
+    expected = expect(task, shape, inputs, distribution="integers01")
+    sums = (inputs["x"] + inputs["y"][..., None]).flatten(1)
+    first = torch.argsort(sums, dim=-1, descending=True, stable=True)[:, :5] % 3000
+    assert judge_output(expected, [first]) is None
+    assert judge_output(expected, [torch.argsort(sums, dim=-1, stable=True)[:, :5] % 3000]) is not None
+
+
 def ranking(numbers: list[list[float]], places: int) -> Ranking:
     values = torch.tensor(numbers, dtype=torch.float64)
     return Ranking(values, 0.1 * torch.ones_like(values), 1, (len(numbers), places))
