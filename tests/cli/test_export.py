@@ -71,8 +71,8 @@ def make_store(project: Path) -> dict[str, str]:
 
 
 def as_if(found: Evaluation, candidate: Candidate, gain: int) -> Evaluation:
-    """Return an evaluation as if it were of another candidate, faster by the exponential of a gain."""
-    timings = tuple(replace(timing, log_speedup=timing.log_speedup + gain) for timing in found.timings)
+    """Return an evaluation as if it were of another candidate, faster by the exponential of a gain, and surely so."""
+    timings = tuple(replace(each, log_speedup=each.log_speedup + gain, log_error=0.1) for each in found.timings)
     key = replace(found.key, program_hash=f"{abs(gain)}" * 16)
     return replace(found, key=key, candidate_id=candidate.id, timings=timings)
 
