@@ -240,10 +240,9 @@ def _floats(distribution: str, count: int, row: int, source: InputSource, *, nar
         for number in _NO_NUMBERS[distribution]:
             values[source.integers(0, count, 1 + count // 256)] = number
         return values
-    centre = (
-        (8.0 if narrow else 100.0) if distribution == "offset" else SHIFTED.get(distribution, 0.0)
-    )  # a new distribution has a branch above
-    return source.normal(count).add_(centre)
+    if distribution == "offset":
+        return source.normal(count).add_(8.0 if narrow else 100.0)
+    return source.normal(count).add_(SHIFTED.get(distribution, 0.0))  # a new distribution has a branch above
 
 
 def _integers(distribution: str, count: int, row: int, source: InputSource, *, bound: int | None) -> Array:

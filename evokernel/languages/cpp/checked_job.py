@@ -2,7 +2,7 @@
 
 One job or more, one behind the other, on standard input, little-endian:
 
-    8 bytes   `EVKJOB1` and the exit status of a clean end: a secret, since a candidate may end the process itself
+    8 bytes   `EVKJOB1` and the exit status of a clean end, drawn by the judge: a candidate may end the process itself
     8 bytes   for each scalar in calling order: int64, or float64 for floating-point scalars
     8 + n     for each tensor in calling order: n as uint64, then its n bytes
 

@@ -48,6 +48,7 @@ def test_its_time_is_that_of_the_kernel(driver: contract.EvaluatorDriver) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_a_winner_is_paired_with_every_baseline(driver: contract.EvaluatorDriver) -> None:
     (quick,) = driver.evaluate(contract.kernel())
     assert quick.ok, quick.feedback
@@ -57,11 +58,12 @@ def test_a_winner_is_paired_with_every_baseline(driver: contract.EvaluatorDriver
     assert set(final.panel) == {"torch", EXPERT}
     for speedup in final.panel.values():
         assert speedup.low <= speedup.value <= speedup.high
-    assert final.panel[EXPERT].high > 5  # the product alone against the product and the waiting
+    assert final.panel[EXPERT].value > 5  # the product alone against the product and the waiting
     assert {timing.baseline for timing in final.timings} == {"torch"}
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_one_that_is_beaten_by_nobody_anchors_the_search(tmp_path: Path) -> None:
     driver = evaluator(tmp_path, contract.kernel())
     try:
@@ -72,7 +74,7 @@ def test_one_that_is_beaten_by_nobody_anchors_the_search(tmp_path: Path) -> None
     assert found.ok, found.feedback
     fastest = min(times, key=lambda name: times[name])
     assert found.timings[0].baseline == fastest
-    assert found.timings[0].speedup.low < 1
+    assert found.timings[0].speedup.high < 1
 
 
 @pytest.mark.parametrize(
