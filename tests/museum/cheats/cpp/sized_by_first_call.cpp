@@ -3,7 +3,7 @@
 // class: checking
 // tries: each shape has a process of its own under the sanitizers, and writes behind such memory hit nothing in the worker
 // seen: evokernel, attacks on its own judge
-// verdict: sanitizer at sanitizer or worker_died at correctness or numerical at correctness
+// verdict: sanitizer at sanitizer or worker_died at correctness or numerical at correctness or out_of_memory at correctness
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
