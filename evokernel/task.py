@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import product
-from math import prod
+from math import inf, prod
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,8 @@ class Tensor:
     """Steps of an input along its dimensions, in elements, integers or expressions; None for row-major."""
     generator: InputGenerator | None = None
     """Makes the contents of an input, perhaps of several that must fit each other; None for random numbers."""
+    scale: float = 1.0
+    """Factor above 0 on the numbers drawn for an input of floats: with 1, weights of many layers drown all biases."""
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
@@ -72,10 +74,10 @@ class Tensor:
         if self.strides is not None:
             self._check_strides(self.strides)
         if self.generator is not None and (self.role is Role.OUTPUT or not callable(self.generator)):
-            raise TaskError(
-                f"tensor {self.name!r}: `generator` is for inputs, a function of sizes and a seed that returns tensors "
-                "by name"
-            )
+            said = "`generator` is for inputs, a function of sizes and a seed that returns tensors by name"
+            raise TaskError(f"tensor {self.name!r}: {said}")
+        if self.scale != 1.0 and ("float" not in self.dtype or self.role is Role.OUTPUT or not 0 < self.scale < inf):
+            raise TaskError(f"tensor {self.name!r}: `scale` is a number above 0 for inputs of floats, not {self.scale}")
 
     def _check_strides(self, strides: object) -> None:
         if self.role is not Role.INPUT:
@@ -320,10 +322,8 @@ class Task:
 
     def _check_further(self, device: str, dtypes: tuple[str, ...]) -> None:
         if dtypes and device != "cuda":
-            raise TaskError(
-                f"task {self.name!r}: `further_dtypes` are for device class 'cuda', not {device!r}: a C++ kernel names "
-                "its types"
-            )
+            said = f"are for device class 'cuda', not {device!r}: a C++ kernel names its types"
+            raise TaskError(f"task {self.name!r}: `further_dtypes` {said}")
         unknown = [dtype for dtype in dtypes if dtype not in DTYPES or "float" not in dtype]
         if unknown:
             floats = ", ".join(dtype for dtype in DTYPES if "float" in dtype)

@@ -7,7 +7,8 @@ from evokernel.task import Scalar, Signature, Tensor
 
 def range_of(tensor: Tensor) -> str:
     """Return the range of a tensor's values as the end of a line on it; an empty text without one."""
-    return "" if tensor.below is None else f", all values from 0 to {tensor.below} - 1"
+    scaled = "" if tensor.scale == 1.0 else f", numbers scaled by {tensor.scale:g}"
+    return scaled if tensor.below is None else f", all values from 0 to {tensor.below} - 1"
 
 
 def bytes_of(tensor: Tensor) -> str:

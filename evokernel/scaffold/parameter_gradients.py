@@ -24,8 +24,10 @@ _MOST_ELEMENTS = 20_000_000
 """Elements of the inputs above which nothing is tried: each try takes a pass forward and one back."""
 
 
-def useless_apart(subject: UserOperation, layout: Layout) -> UserOperation:
+def useless_apart(subject: UserOperation, layout: Layout, scales: Mapping[str, float]) -> UserOperation:
     """Return the operation with parameters that do not count as zeros, so that they are no inputs of a kernel.
+
+    `scales` are factors on the inputs that are tried, by name; others are around 1.
 
     A judge could not tell a kernel that reads them from one that does not. They are found by trial on small inputs:
     their gradient vanishes, and results stay as they are when zeros or random numbers take their place. Beside integers
@@ -36,7 +38,7 @@ def useless_apart(subject: UserOperation, layout: Layout) -> UserOperation:
     wide = subject.with_floats("float64")
     useless = set(subject.parameters.values())
     tried = 0
-    for inputs in _drawn(wide, layout):
+    for inputs in _drawn(wide, layout, scales):
         try:
             useless &= _without_slope(wide, inputs, useless)
             result = _results(wide, inputs)
@@ -49,16 +51,20 @@ def useless_apart(subject: UserOperation, layout: Layout) -> UserOperation:
     return subject.zeroing(useless) if tried else subject
 
 
-def _drawn(subject: UserOperation, layout: Layout) -> Iterator[dict[str, torch.Tensor]]:
+def small_shapes(subject: UserOperation, layout: Layout) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of small inputs that an operation takes, by name."""
     least = 2 * max(least_sizes(subject, layout).values(), default=1) + _ROOM
-    shapes = shapes_at(layout, {name: min(least, size) for name, size in layout.example.items()})
-    generator = torch.Generator().manual_seed(0)
+    return shapes_at(layout, {name: min(least, size) for name, size in layout.example.items()})
+
+
+def _drawn(subject: UserOperation, layout: Layout, scales: Mapping[str, float]) -> Iterator[dict[str, torch.Tensor]]:
+    shapes, generator = small_shapes(subject, layout), torch.Generator().manual_seed(0)
     for spread in _SPREADS:
         inputs = subject.empty(shapes)
         if sum(each.numel() for each in inputs.values()) > _MOST_ELEMENTS:
             return
-        for each in inputs.values():
-            each.copy_(spread * torch.randn(each.shape, generator=generator))
+        for name, each in inputs.items():
+            each.copy_(spread * scales.get(name, 1.0) * torch.randn(each.shape, generator=generator))
         yield inputs
 
 

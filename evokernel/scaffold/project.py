@@ -34,6 +34,7 @@ from evokernel.scaffold.parameter_gradients import useless_apart
 from evokernel.scaffold.project_precision import project_precision, tensor_dtypes
 from evokernel.scaffold.project_seeds import COMPILE_S, OperationTask, Seed, make_seeds
 from evokernel.scaffold.task_text import TaskDraft, task_text, template
+from evokernel.scaffold.weight_scales import weight_scales
 from evokernel.scaffold.workloads import LIMITS, WorkloadCosts, WorkloadDraft, dims_of, plan_workloads
 from evokernel.source.expressions import evaluate
 from evokernel.task import DISTRIBUTIONS, DTYPES, Task, Workload, WorkloadSet
@@ -136,7 +137,8 @@ def init_project(
     """
     subject = changes_apart(state_apart(find_subject(path, name=name, inputs=inputs, example_inputs=example_inputs)))
     layout, (devices, complaint) = tied_by_indices(subject, derive_layout(subject)), _devices(subject, settings)
-    if (counting := useless_apart(subject, layout)) is not subject:
+    scales = weight_scales(subject, layout)
+    if (counting := useless_apart(subject, layout, scales)) is not subject:
         subject, layout = counting, layout_without(layout, counting)
     floats = project_precision(subject, layout, devices, cpu_dtype=settings.cpu_dtype)
     plain = subject.with_floats(floats.on.get("cpu") or floats.signature) if floats.changes else subject
@@ -172,6 +174,7 @@ def init_project(
         dtypes=tensor_dtypes(subject, layout, floats.signature),
         ranges=ranges,
         offsets=offsets,
+        scales=scales,
         signed=find_signed(subject, layout),
         sorted=sorted_inputs(subject),
         places=_places(subject, layout, ranges),

@@ -33,6 +33,8 @@ class TaskDraft:
     """Size or number that the integers of an input stay below, by name."""
     offsets: Mapping[str, str | int]
     """Size that the offsets in an input lead to, by name."""
+    scales: Mapping[str, float]
+    """Factors on the numbers of weights and biases of a deep operation, by name."""
     signed: Mapping[str, ValueRange]
     """Ranges of signed integers beside floating-point inputs, by name."""
     sorted: tuple[str, ...]
@@ -224,6 +226,7 @@ def _tensor_text(draft: TaskDraft, name: str, shape: tuple[str | int, ...], *, o
     parts += [f"below={_extent_text(below)}"] if below is not None else []
     made = draft.generated
     parts += [f"generator={name}_{made[name]}"] if name in made and not output else []
+    parts += [f"scale={draft.scales[name]}"] if name in draft.scales and not output else []
     parts += (
         [f"strides={_tuple_text(draft.layout.strides[name])}"] if name in draft.layout.strides and not output else []
     )

@@ -79,8 +79,9 @@ def draw(
     What admission adds is normal but for one thing: numbers near 0 (`normal/1e4`), large ones (`normal*1e5`), ones of
     one sign (`normal-10`), ones that tie, NaN or infinities in few places, or large numbers of one sign in int32.
 
-    Inputs with a generator get what it makes for a new seed, whatever the distribution. Raises `TaskError` if the
-    distribution is unknown, a shape has an extent below 1, or a generator failed.
+    Floats are times the scale of their tensor. Inputs with a generator get what it makes for a new seed, whatever the
+    distribution. Raises `TaskError` if the distribution is unknown, a shape has an extent below 1, or a generator
+    failed.
     """
     contents, generated = {}, generate(task, workload, rng, device=device)
     for tensor in task.signature.inputs:
@@ -129,7 +130,7 @@ def draw_values(
         values = patch_numbers(count, row, source, draw=ordinary, homes=homes, few=few)
         if tensor.dtype in _BEYOND_HALF and "needles" in known:
             _put_beyond_half(values, source, dtype=tensor.dtype)
-    return store(values, tensor.dtype)
+    return store(values if tensor.scale == 1.0 else values.mul_(tensor.scale), tensor.dtype)
 
 
 def bound_of(task: Task, workload: Workload, tensor: Tensor) -> int | None:

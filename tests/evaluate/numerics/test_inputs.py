@@ -183,6 +183,21 @@ def test_bounded_integers_are_uniform_skewed_or_nearly_all_alike():
     assert not torch.equal(bounded("normal", 1000), bounded("normal", 1000, seed=1))
 
 
+def test_floats_are_times_their_scale_and_keep_their_kind():
+    task = make(Tensor("x", ("R", "C")), Tensor("w", ("R", "C"), "bfloat16", scale=0.02))
+    for distribution in (*DISTRIBUTIONS, PATCHWORK):
+        drawn = [draw(each, task.workloads["cpu"].search[0], distribution, np.random.default_rng(0))
+                 for each in (task, make(Tensor("x", ("R", "C")), Tensor("w", ("R", "C"), "bfloat16")))]  # fmt: skip
+        torch.testing.assert_close(drawn[0]["w"].float(), 0.02 * drawn[1]["w"].float(), rtol=2**-7, atol=0)
+        assert torch.equal(drawn[0]["x"], drawn[1]["x"])
+
+
+@pytest.mark.parametrize(("tensor", "scale"), [("int32", 0.5), ("float32", 0.0), ("float32", float("inf"))])
+def test_a_scale_that_makes_no_sense_is_refused(tensor, scale):
+    with pytest.raises(TaskError, match="`scale` is a number above 0 for inputs of floats"):
+        Tensor("x", ("R",), tensor, scale=scale)
+
+
 def test_a_bound_that_makes_no_sense_is_refused():
     with pytest.raises(TaskError, match="at most 128 for int8"):
         bounded("normal", "R * 4", "int8")

@@ -209,7 +209,7 @@ def test_parameters_that_do_not_count_are_no_inputs(tmp_path: Path) -> None:
     ]
     path.write_text("\n".join(["import torch", "from torch import nn", *lines]), encoding="utf-8")
     subject = find_subject(path, inputs="x: 8x6")
-    found = useless_apart(subject, derive_layout(subject))
+    found = useless_apart(subject, derive_layout(subject), {})
     assert set(found.zeros) == {"linear.bias", "unused", "shift"}
     assert list(found.inputs) == ["x", "linear_weight"]
     assert "torch.zeros((9,), dtype=x.dtype, device=x.device)" in call_text(found)
@@ -230,7 +230,7 @@ def test_a_parameter_that_does_not_count_is_found_where_the_module_multiplies_ro
     ]
     path.write_text("\n".join(["import torch", "from torch import nn", *lines]), encoding="utf-8")
     subject = find_subject(path, inputs="x: 8x6")
-    assert set(useless_apart(subject, derive_layout(subject)).zeros) == {"linear.bias"}
+    assert set(useless_apart(subject, derive_layout(subject), {}).zeros) == {"linear.bias"}
 
 
 def test_many_weights_do_not_shrink_the_sizes(tmp_path: Path) -> None:
