@@ -8,7 +8,7 @@ import click
 from rich.text import Text
 
 from evokernel.cli.display.tables import put, sheet, workloads
-from evokernel.cli.display.text import DIM, GOOD, STRONG, clean, interval, say, stderr, stdout, times
+from evokernel.cli.display.text import DIM, GOOD, STRONG, clean, interval, microseconds, say, stderr, stdout, times
 from evokernel.cli.locate import open_store
 from evokernel.cli.options import PATH, store_option
 from evokernel.cli.training import check_training, export_training, training_options
@@ -171,7 +171,7 @@ def _pair(place: Path | None, back: Path, name: str, *, out: Path | None) -> Non
         "checked": made.checked,
     }
     for workload, found in made.figures.items():
-        parts = [f"{found['us']['kernels']:.4g} us forward + backward"]
+        parts = [f"{microseconds(found['us']['kernels'])} forward + backward"]
         parts += [f"{span(Speedup(*found[key]))} of {key}'s" for key in ("torch", "torch.compile") if key in found]
         facts[workload] = ", ".join(parts) + (f"; no torch.compile: {found['missing']}" if found["missing"] else "")
     heading = Text.assemble(("exported ", GOOD), (made.name, STRONG), f" with gradients to {clean(str(made.folder))}")

@@ -21,7 +21,7 @@ from evokernel.export.template_text import (
 )
 from evokernel.export.torch_operator import op_file
 from evokernel.languages.cpp.guide import entry_signature
-from evokernel.records.timing import combined_speedup
+from evokernel.records.timing import combined_speedup, microseconds
 from evokernel.task import Task
 
 Texts = dict[str, str]
@@ -156,7 +156,7 @@ def _measured(task: Task, judgement: KernelVerdict) -> dict[str, str]:
     for timing in evaluation.timings:
         one = timing.speedup
         rows.append(
-            f"| {timing.workload} | {timing.candidate_us:.4g} us | {timing.baseline_us:.4g} us ({timing.baseline}) "
+            f"| {timing.workload} | {microseconds(timing.candidate_us)} | {microseconds(timing.baseline_us)} ({timing.baseline}) "
             f"| {one.value:.2f}x | {one.low:.2f} to {one.high:.2f} |"
         )
     strided = ", ".join(
