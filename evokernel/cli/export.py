@@ -125,7 +125,7 @@ _OF_DISPATCH = ("sizes", "accept_from")
 _OF_KERNELS = ("name", "out", "per_workload", *_OF_DISPATCH, "backward", "patch", "apply")
 _OF_TRAINING = (
     "min_speedup", "operators", "models", "holdout_passed", "discount", "form", "parquet", "test_tasks", "balance",
-    "min_rationale", "difficulty",
+    "min_rationale", "difficulty", "steps",
 )  # fmt: skip
 
 

@@ -154,9 +154,9 @@ def _measured(task: Task, judgement: KernelVerdict) -> dict[str, str]:
     speedup = combined_speedup(evaluation.timings)
     rows = ["| workload | kernel | baseline | speed-up | 95 % interval |", "|---|---|---|---|---|"]
     for timing in evaluation.timings:
-        one = timing.speedup
+        one, us, other_us = timing.speedup, timing.candidate_us, timing.baseline_us
         rows.append(
-            f"| {timing.workload} | {microseconds(timing.candidate_us)} | {microseconds(timing.baseline_us)} ({timing.baseline}) "
+            f"| {timing.workload} | {microseconds(us)} | {microseconds(other_us)} ({timing.baseline}) "
             f"| {one.value:.2f}x | {one.low:.2f} to {one.high:.2f} |"
         )
     strided = ", ".join(

@@ -13,7 +13,7 @@ _NUMBERS = frozenset(
         *("score", "return_discounted", "return_max"),
     )
 )
-_COUNTS = frozenset(("step", "length"))
+_COUNTS = frozenset(("step", "length", "earlier"))
 Row = Mapping[str, Any]
 ABOUT = {
     "kernels": "Every judged kernel, wrong ones too: source, verdict, feedback, speed-up with its 95 % interval, "
@@ -24,7 +24,7 @@ ABOUT = {
     "`rejected`, or `rejected` is wrong.",
     "fixes": "A wrong kernel with what the judge said of it, and the right one that was made of it.",
     "trajectories": "Ways from a seed to a kernel without children: every step with score, discounted and "
-    "maximal return.",
+    "maximal return; `earlier` is the number of steps that a long one lacks at its beginning.",
 }
 
 

@@ -157,6 +157,30 @@ def test_ways_share_the_rows_of_the_kernels_they_go_through(tmp_path: Path) -> N
     assert one is other, "long ways of a large run would be compared anew for each of their ends"
 
 
+def test_a_deep_lineage_gives_the_last_steps_of_its_ways(tmp_path: Path) -> None:
+    with StoreBuilder(tmp_path / "a.db") as builder:
+        name = builder.seed()
+        for number in range(20):
+            name = builder.add(f"// child {number}\n", speedup=1.0 + number % 7, parents=(name,))
+    found, ways, stages = [], [], list[str]()
+    with Store.open(tmp_path / "a.db", write=False) as store:
+        for steps in (0, 3, 16):
+            tables = TableChoice(steps=steps)
+            made = write_dataset(
+                tmp_path / "data", [store], ReplyChoice(), tables=tables, notify=stages.append
+            )  # fmt: skip
+            (row,) = read(tmp_path / "data" / "trajectories" / "train.jsonl")
+            found.append((row["length"], row["earlier"], made.cut))
+            asked = json.loads((tmp_path / "data" / "dataset.json").read_text())["choice"]
+            assert (asked["steps"], asked["form"]) == (steps, "raw")
+            ways.append(row["steps"])
+        assert made.empty == ("preference/", "fixes/")
+        assert TableChoice().steps == 16
+    assert ways[1:] == [ways[0][-3:], ways[0][-16:]]
+    assert found == [(21, 0, 0), (3, 18, 1), (16, 5, 1)]
+    assert stages[:2] == ["a.db: making rows of 21 facts", f"writing to {tmp_path / 'data'}"]
+
+
 def test_a_changed_row_is_found(store: Store, tmp_path: Path) -> None:
     write(tmp_path / "data", store)
     for name in ("kernels", "sft", "preference", "fixes", "trajectories"):
