@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from archive.store import Store
     from evokernel.export.patch import KernelPatch
 
+_LOADING = "loading the task and its tool chain"
 _TRIED = "kernel.py built it and got the right result, in a process of its own without evokernel"
 _UNTRIED = "kernel.py is the text that was judged; the other files were not run: see README.md"
 
@@ -157,6 +158,7 @@ def _wanted(store: "Store", name: str) -> str:
 
 
 def _pair(place: Path | None, back: Path, name: str, *, out: Path | None) -> None:
+    say(_LOADING)
     from evokernel.export.gradients.export_pair import export_pair
     from evokernel.export.gradients.pair_texts import span
 
@@ -181,6 +183,7 @@ def _pair(place: Path | None, back: Path, name: str, *, out: Path | None) -> Non
 def _kernel(
     place: Path | None, name: str, choice: Mapping[str, Any], *, out: Path | None, patch: bool, apply: bool
 ) -> None:
+    say(_LOADING)
     from evokernel.export.export_kernel import export
     from evokernel.export.patch import patch_of_run
 

@@ -14,7 +14,7 @@ from archive.store import Store
 from evokernel.cli.completion import complete_operators, complete_tasks
 from evokernel.cli.display.tables import put, sheet
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, say, stderr, stdout
-from evokernel.cli.locate import open_store, say_if_long
+from evokernel.cli.locate import open_store
 from evokernel.cli.options import PATH
 from evokernel.errors import EvokernelError
 from evokernel.records.candidate import Candidate, Proposal
@@ -102,14 +102,15 @@ def training_options(command: F) -> F:
 
 def export_training(folder: Path, places: Sequence[Path | None], asked: dict[str, Any]) -> None:
     """Write training data of some runs and say what there is."""
+    limits: tuple[float, float] | None = asked["difficulty"]
+    if limits and limits[0] > limits[1]:
+        raise click.UsageError(f"--difficulty takes the lower bound first: {limits[1]:g} {limits[0]:g}")
+    say("reading the runs")
     from evokernel.cli.task_guide import task_guide
     from evokernel.training.dataset import write_dataset
     from evokernel.training.rows import KINDS, ReplyChoice
     from evokernel.training.tables import TableChoice
 
-    limits: tuple[float, float] | None = asked["difficulty"]
-    if limits and limits[0] > limits[1]:
-        raise click.UsageError(f"--difficulty takes the lower bound first: {limits[1]:g} {limits[0]:g}")
     choice = ReplyChoice(
         min_speedup=asked["min_speedup"],
         operators=frozenset(asked["operators"]),
@@ -117,7 +118,6 @@ def export_training(folder: Path, places: Sequence[Path | None], asked: dict[str
         holdout_passed=asked["holdout_passed"],
         discount=asked["discount"],
     )
-    say("reading the runs, and writing their tables")
     with ExitStack() as stack:
         stores = _opened(places, stack)
         for stranger in _strangers(stores, operators=asked["operators"], models=asked["models"]):
@@ -178,7 +178,7 @@ def check_training(file: Path, places: Sequence[Path | None], *, sample: int) ->
 
     with ExitStack() as stack:
         stores = _opened(places, stack)
-        say_if_long(*stores, stage=f"comparing {file.name} with")
+        say(f"comparing {clean(file.name)} with {sum(store.last_seq() for store in stores)} facts")
         if is_table(file):
             with JudgeHosts() as hosts:
                 checked = check_table(file, stores, sample=sample, judge=partial(_judged_anew, hosts))

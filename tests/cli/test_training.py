@@ -1,6 +1,7 @@
 """`evokernel export --training` and `--check`."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,8 @@ def test_write_and_check(project: Path, asked: dict[str, str], call: Call) -> No
     choice = json.loads((project / "data" / "dataset.json").read_text())["choice"]
     assert (choice["operators"], choice["min_speedup"]) == (["mutate"], 1.5)
     sound = call("export", "--check", "data/supervised.jsonl", "--store", "runs/asked.db")
-    assert (sound.exit_code, sound.output) == (0, "supervised.jsonl: 2 rows, sound\n")
+    assert (sound.exit_code, sound.stdout) == (0, "supervised.jsonl: 2 rows, sound\n")
+    assert re.fullmatch(r"comparing supervised\.jsonl with \d+ facts\n", sound.stderr)
     remeasure(project / "runs" / "asked.db", asked["near"], None)
     spoilt = call("export", "--check", "data/supervised.jsonl", "runs/asked.db")
     assert spoilt.exit_code == 1

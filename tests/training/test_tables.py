@@ -197,6 +197,19 @@ def test_a_changed_row_is_found(store: Store, tmp_path: Path) -> None:
     assert [each.line for each in check_table(file, [store]).complaints] == [1, 2, 3]
 
 
+def test_a_row_from_before_a_final_measurement_is_told_in_one_sentence(
+    path: Path, store: Store, ids: dict[str, str], tmp_path: Path
+) -> None:
+    write(tmp_path / "data", store)
+    remeasure(path, ids["ruled"], 3.9)
+    file = tmp_path / "data" / "kernels" / "train.jsonl"
+    (found,) = check_table(file, [store]).complaints
+    assert found.reason == f"is from before {ids['ruled']} was measured anew: export once more"
+    rows = [row | ({"gain": 7.0} if row["candidate"] == ids["ruled"] else {}) for row in read(file)]
+    file.write_text("\n".join(map(json.dumps, rows)))
+    assert "differs from the store in gain" in {each.reason for each in check_table(file, [store]).complaints}
+
+
 def features_of(card: Path) -> dict[str, Any]:
     """Return the `dataset_info` of a card: by table, or the features of the only one."""
     info = yaml.safe_load(card.read_text(encoding="utf-8").split("---\n")[1])["dataset_info"]
