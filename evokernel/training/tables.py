@@ -303,7 +303,7 @@ def _preferences(kernels: Sequence[JudgedKernel], prompts: _Prompts, choice: Tab
             slower = [each for each in right if chosen.beats(each)]
             for rejected in (*slower[-1:], *wrong[-1:]):
                 facts = {**_answer_facts(chosen), "rejected_candidate": rejected.judged.candidate_id,
-                         "rejected_status": rejected.judged.status.value,
+                         "rejected_status": rejected.judged.status.value, "rejected_gain": _number(rejected.gain),
                          "rejected_reward_execution": rewards(rejected)["reward_execution"]}  # fmt: skip
                 yield prompts.row("siblings", prompts.improve(parent), {"chosen": chosen, "rejected": rejected}, facts)
 

@@ -60,6 +60,10 @@ def test_pairs_are_told_apart_and_a_fix_begins_with_what_was_wrong(
     tables = write(tmp_path / "data", store)
     pairs = {(row["candidate"], row["rejected_candidate"]) for row in tables["preference"]}
     assert (ids["fast"], ids["slow"]) in pairs
+    gains = {(row["candidate"], row["rejected_candidate"]): row for row in tables["preference"]}
+    row = gains[ids["fast"], ids["slow"]]
+    assert row["gain"] == pytest.approx(2 * row["rejected_gain"])
+    assert gains[ids["fast"], ids["wrong"]]["rejected_gain"] is None
     assert (ids["fast"], ids["wrong"]) in pairs
     assert not {(ids["near"], ids["fast"]), (ids["fast"], ids["near"])} & pairs
     (fix,) = (row for row in tables["fixes"] if row["candidate"] == ids["mended"])
