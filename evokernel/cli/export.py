@@ -8,7 +8,7 @@ import click
 from rich.text import Text
 
 from evokernel.cli.display.tables import put, sheet, workloads
-from evokernel.cli.display.text import DIM, GOOD, STRONG, clean, interval, say, stderr, stdout, times
+from evokernel.cli.display.text import DIM, GOOD, STRONG, clean, interval, microseconds, say, stderr, stdout, times
 from evokernel.cli.locate import open_store
 from evokernel.cli.options import PATH, store_option
 from evokernel.cli.training import check_training, export_training, training_options
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from archive.store import Store
     from evokernel.export.patch import KernelPatch
 
+_LOADING = "loading the task and its tool chain"
 _TRIED = "kernel.py built it and got the right result, in a process of its own without evokernel"
 _UNTRIED = "kernel.py is the text that was judged; the other files were not run: see README.md"
 
@@ -125,7 +126,7 @@ _OF_DISPATCH = ("sizes", "accept_from")
 _OF_KERNELS = ("name", "out", "per_workload", *_OF_DISPATCH, "backward", "patch", "apply")
 _OF_TRAINING = (
     "min_speedup", "operators", "models", "holdout_passed", "discount", "form", "parquet", "test_tasks", "balance",
-    "min_rationale", "difficulty",
+    "min_rationale", "difficulty", "steps",
 )  # fmt: skip
 
 
@@ -157,6 +158,7 @@ def _wanted(store: "Store", name: str) -> str:
 
 
 def _pair(place: Path | None, back: Path, name: str, *, out: Path | None) -> None:
+    say(_LOADING)
     from evokernel.export.gradients.export_pair import export_pair
     from evokernel.export.gradients.pair_texts import span
 
@@ -171,7 +173,7 @@ def _pair(place: Path | None, back: Path, name: str, *, out: Path | None) -> Non
         "checked": made.checked,
     }
     for workload, found in made.figures.items():
-        parts = [f"{found['us']['kernels']:.4g} us forward + backward"]
+        parts = [f"{microseconds(found['us']['kernels'])} forward + backward"]
         parts += [f"{span(Speedup(*found[key]))} of {key}'s" for key in ("torch", "torch.compile") if key in found]
         facts[workload] = ", ".join(parts) + (f"; no torch.compile: {found['missing']}" if found["missing"] else "")
     heading = Text.assemble(("exported ", GOOD), (made.name, STRONG), f" with gradients to {clean(str(made.folder))}")
@@ -181,6 +183,7 @@ def _pair(place: Path | None, back: Path, name: str, *, out: Path | None) -> Non
 def _kernel(
     place: Path | None, name: str, choice: Mapping[str, Any], *, out: Path | None, patch: bool, apply: bool
 ) -> None:
+    say(_LOADING)
     from evokernel.export.export_kernel import export
     from evokernel.export.patch import patch_of_run
 

@@ -1,8 +1,10 @@
 """The guide that begins each prompt of the tables: what a programmer must know of the task of a run."""
 
 import yaml
+from rich.text import Text
 
 from archive.store import Store
+from evokernel.cli.display.text import WARN, clean, one_line, stderr
 from evokernel.config.run import DEVICE_OF
 from evokernel.errors import EvokernelError
 from evokernel.evaluate.device.device_class import this_machine
@@ -14,7 +16,7 @@ from operators.llm.sections import guide_section, task_section
 
 
 def task_guide(store: Store) -> str:
-    """Return the task with its reference and sizes, and how a kernel is written; less where either is not here."""
+    """Return the task with its reference and sizes, and how a kernel is written; less, and say so, without either."""
     identity = store.identity()
     if identity is None:
         return ""
@@ -27,5 +29,8 @@ def task_guide(store: Store) -> str:
         )
         on_device = task.on(device)
         return f"{said}\n\n{task_section(on_device)}\n\n{guide_section(identity.language, language.guide(on_device))}"
-    except (EvokernelError, KeyError, OSError):
+    except (EvokernelError, KeyError, OSError) as error:
+        name = clean(store.database.path.name)
+        what = f"warning: {name}: prompts only name the task, which cannot be used here: {one_line(str(error))}"
+        stderr().print(Text(what, style=WARN), soft_wrap=True)
         return f"{said} Task: {task_name(identity.task)}."

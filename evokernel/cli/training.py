@@ -13,7 +13,7 @@ from rich.text import Text
 from archive.store import Store
 from evokernel.cli.completion import complete_operators, complete_tasks
 from evokernel.cli.display.tables import put, sheet
-from evokernel.cli.display.text import BAD, GOOD, STRONG, WARN, clean, say, stderr, stdout
+from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, say, stderr, stdout
 from evokernel.cli.locate import open_store
 from evokernel.cli.options import PATH
 from evokernel.errors import EvokernelError
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MOST_SHOWN = 20
+_CUT = "trajectories that are longer than {1} steps and hold only their last ones: {0}; --steps 0 keeps all"
+_MANY_PROMPTS = 50
+"""Prompts that are written within two seconds."""
 FORMATS = ("raw", "trl", "chatml")
 _SHARED = ("min_speedup", "operators", "models", "holdout_passed", "discount")
 """Filters that hold for replies and tables alike."""
@@ -76,6 +79,10 @@ _OPTIONS = (
         help="With --training: at most N wrong kernels for each right one in the table kernels.",
     ),
     click.option(
+        "--steps", type=click.IntRange(0), default=16, show_default=True, metavar="N",
+        help="With --training: only the last N steps of a longer trajectory in the tables; 0 keeps all.",
+    ),
+    click.option(
         "--sample", type=click.IntRange(0), default=0, metavar="N",
         help="With --check of a table: judge the kernels of N rows anew.",
     ),
@@ -95,14 +102,15 @@ def training_options(command: F) -> F:
 
 def export_training(folder: Path, places: Sequence[Path | None], asked: dict[str, Any]) -> None:
     """Write training data of some runs and say what there is."""
+    limits: tuple[float, float] | None = asked["difficulty"]
+    if limits and limits[0] > limits[1]:
+        raise click.UsageError(f"--difficulty takes the lower bound first: {limits[1]:g} {limits[0]:g}")
+    say("reading the runs")
     from evokernel.cli.task_guide import task_guide
     from evokernel.training.dataset import write_dataset
     from evokernel.training.rows import KINDS, ReplyChoice
     from evokernel.training.tables import TableChoice
 
-    limits: tuple[float, float] | None = asked["difficulty"]
-    if limits and limits[0] > limits[1]:
-        raise click.UsageError(f"--difficulty takes the lower bound first: {limits[1]:g} {limits[0]:g}")
     choice = ReplyChoice(
         min_speedup=asked["min_speedup"],
         operators=frozenset(asked["operators"]),
@@ -110,7 +118,6 @@ def export_training(folder: Path, places: Sequence[Path | None], asked: dict[str
         holdout_passed=asked["holdout_passed"],
         discount=asked["discount"],
     )
-    say("reading the runs, and writing their tables")
     with ExitStack() as stack:
         stores = _opened(places, stack)
         for stranger in _strangers(stores, operators=asked["operators"], models=asked["models"]):
@@ -119,12 +126,13 @@ def export_training(folder: Path, places: Sequence[Path | None], asked: dict[str
             form=asked["form"],
             balance=asked["balance"],
             min_rationale=asked["min_rationale"],
+            steps=asked["steps"],
             **{name: getattr(choice, name) for name in _SHARED},
         )
         made = write_dataset(
             folder, stores, choice,
             tables=tables, guide=task_guide, write=_rule_prompts, test_tasks=asked["test_tasks"],
-            parquet=asked["parquet"], difficulties=limits,
+            parquet=asked["parquet"], difficulties=limits, notify=say,
         )  # fmt: skip
     put(
         stdout(),
@@ -135,6 +143,8 @@ def export_training(folder: Path, places: Sequence[Path | None], asked: dict[str
                 for kind, count in made.rows.items()
             }
         ),
+        Text(f"no rows, so left out: {', '.join(made.empty)}", style=DIM) if made.empty else None,
+        Text(_CUT.format(made.cut, tables.steps), style=WARN) if made.cut else None,
     )
 
 
@@ -152,6 +162,8 @@ def _rule_prompts(store: Store, proposals: Sequence[Proposal]) -> Mapping[int, t
     """Return prompts for children of rules by step; none where the task or the tool chain of the run is not here."""
     from evokernel.offline.rule_prompts import rule_prompts
 
+    if len(proposals) > _MANY_PROMPTS:
+        say(f"{store.database.path.name}: writing prompts for {len(proposals)} kernels of rules")
     try:
         return rule_prompts(store, proposals)
     except (EvokernelError, KeyError, OSError):
@@ -166,6 +178,7 @@ def check_training(file: Path, places: Sequence[Path | None], *, sample: int) ->
 
     with ExitStack() as stack:
         stores = _opened(places, stack)
+        say(f"comparing {clean(file.name)} with {sum(store.last_seq() for store in stores)} facts")
         if is_table(file):
             with JudgeHosts() as hosts:
                 checked = check_table(file, stores, sample=sample, judge=partial(_judged_anew, hosts))

@@ -1,7 +1,7 @@
 """Dispatch of an exported operator: which kernel serves which size, the task's own and those between them."""
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -140,6 +140,7 @@ def measure_dispatch(
     accept_from: float,
     seed: int,
     start: StartJudge | None = None,
+    notify: Callable[[str], None] = lambda stage: None,
 ) -> Dispatch:
     """Judge kernels at drawn sizes and at the task's own, and fit a tree to their speed-ups over torch.
 
@@ -152,6 +153,7 @@ def measure_dispatch(
         accept_from: the least speed-up over torch.
         seed: of the draws.
         start: how judges are started, as in `open_evaluator`.
+        notify: takes the name of each stage after the first as it begins.
 
     Raises:
         TaskError: the task has no sizes between its workloads.
@@ -168,6 +170,7 @@ def measure_dispatch(
     closer = domain.between(task, pairs, sizes // _BORDER_SHARE, rng)
     closer = [dims for dims in closer if dims not in spread]
     if closer:
+        notify(f"judging at {len(closer)} more sizes, where the answers of neighbours differ")
         measured += _measured(task, kernels, config, closer, domain, start)
         tree = fit_tree([point for _, point in measured], accept_from=accept_from)
     return Dispatch(domain, tree, tuple(measured), accept_from)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,7 @@ def export(  # noqa: PLR0913 - each is a choice of some caller
     task = load_task(config.task).on(DEVICE_OF[candidate.language])
     others = [portrait(store, each) for each in leaders(store, besides=candidate)] if per_workload else []
     _refuse_known(store, (found, *others), accept_from)
+    notify("trying the reference on its own, and starting a judge")
     # one host for all judges: it imports torch once, and while the reference is tried
     with nullcontext(start) if start else JudgeHostClient(DEVICE_OF[candidate.language]) as host:
         reference, complaint = _reference(task)
@@ -136,10 +138,12 @@ def export(  # noqa: PLR0913 - each is a choice of some caller
         dispatch, no_dispatch = None, ""
         if sizes and not complaint:
             notify(f"judging at the workloads and {sizes} sizes between them, beside torch: a minute or more")
+            measure = partial(
+                measure_dispatch, task,
+                config=config, sizes=sizes, accept_from=accept_from, seed=run.seed, start=host, notify=notify,
+            )  # fmt: skip
             try:
-                dispatch = _dispatch(
-                    task, judgements, left_out, config, sizes=sizes, accept_from=accept_from, seed=run.seed, start=host
-                )
+                dispatch = _dispatch(measure, judgements, left_out)
             except TaskError as error:
                 no_dispatch = f"{task.name}: {error}"
     if not winners(task, judgements, dispatch=dispatch, accept_from=accept_from) and not (
@@ -177,21 +181,14 @@ def _reference(task: Task) -> tuple[dict[str, str], str]:
 
 
 def _dispatch(
-    task: Task,
+    measure: Callable[[Mapping[str, Candidate]], Dispatch],
     judgements: dict[str, KernelVerdict],
     left_out: dict[str, str],
-    config: RunConfig,
-    *,
-    sizes: int,
-    accept_from: float,
-    seed: int,
-    start: StartJudge,
 ) -> Dispatch:
     """Return the dispatch of the kernels; those that fail at other sizes move to `left_out`."""
     while True:
-        kernels = {module: each.candidate for module, each in judgements.items()}
         try:
-            return measure_dispatch(task, kernels, config, sizes=sizes, accept_from=accept_from, seed=seed, start=start)
+            return measure({module: each.candidate for module, each in judgements.items()})
         except WrongBetween as error:
             failed = judgements[error.module].candidate.id
             if error.module == KERNEL:

@@ -21,7 +21,7 @@ from evokernel.export.template_text import (
 )
 from evokernel.export.torch_operator import op_file
 from evokernel.languages.cpp.guide import entry_signature
-from evokernel.records.timing import combined_speedup
+from evokernel.records.timing import combined_speedup, microseconds
 from evokernel.task import Task
 
 Texts = dict[str, str]
@@ -154,9 +154,9 @@ def _measured(task: Task, judgement: KernelVerdict) -> dict[str, str]:
     speedup = combined_speedup(evaluation.timings)
     rows = ["| workload | kernel | baseline | speed-up | 95 % interval |", "|---|---|---|---|---|"]
     for timing in evaluation.timings:
-        one = timing.speedup
+        one, us, other_us = timing.speedup, timing.candidate_us, timing.baseline_us
         rows.append(
-            f"| {timing.workload} | {timing.candidate_us:.4g} us | {timing.baseline_us:.4g} us ({timing.baseline}) "
+            f"| {timing.workload} | {microseconds(us)} | {microseconds(other_us)} ({timing.baseline}) "
             f"| {one.value:.2f}x | {one.low:.2f} to {one.high:.2f} |"
         )
     strided = ", ".join(

@@ -130,3 +130,9 @@ def floor_share(timings: tuple[Timing, ...]) -> float | None:
 def bounds(timings: tuple[Timing, ...]) -> str:
     """Return the names of the workloads' limits, such as `memory-bound`; nothing where none is known."""
     return ", ".join(dict.fromkeys(timing.limit.bound for timing in timings if timing.limit))
+
+
+def microseconds(value: float) -> str:
+    """Return a time of a kernel with its unit, for example `83.1 us`."""
+    size, unit = (1e6, "s") if value >= 0.9995e6 else (1e3, "ms") if value >= 999.5 else (1, "us")
+    return f"{value / size:#.3g}".rstrip(".") + f" {unit}"

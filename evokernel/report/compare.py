@@ -229,18 +229,24 @@ def _side(store: Store, name: str) -> ComparedRun:
             search=verdicts_of(store, best.evaluation.key.program_hash).search if best else None,
             leaders=tuple(points[place] for place in leads(points)),
             settings={key: value for key, value in settings.items() if key not in _NO_SETTINGS},
-            given=_given(raw, settings),
+            given=_given(raw, settings, store.database.path.resolve()),
             edited=len(edits_of(store)),
         )
 
 
-def _given(raw: Mapping[str, Any], settings: Mapping[str, Any]) -> frozenset[str]:
-    """Return the names of settings that are not at their defaults; all of a config that this release cannot read."""
+def _given(raw: Mapping[str, Any], settings: Mapping[str, Any], store: Path) -> frozenset[str]:
+    """Return the names of settings that are not at their defaults; all of a config that this release cannot read.
+
+    `plugins` stands in the store where a plug-in is named: left out it is the config's folder, where the task lies, or
+    the store, or the store's folder.
+    """
     try:
         config = RunConfig.model_validate(raw)
     except ValueError:
         return frozenset(settings)
     given = config.model_dump(mode="json", exclude_defaults=True)
+    if Path(config.plugins) in (Path(config.task).parent, store.parent, store.parent.parent):
+        given.pop("plugins", None)
     return frozenset(flat_settings({"islands": [], **given})) | {"islands"}
 
 

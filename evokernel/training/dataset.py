@@ -25,6 +25,8 @@ from evokernel.training.tables import TABLES, PromptWriter, TableChoice, difficu
 MANIFEST, SCHEMA, CARD = "dataset.json", "schema.json", "README.md"
 _TEST = ".test"
 """Behind the kind, in the names of files with replies of test tasks."""
+_OF_TABLES = ("form", "min_rationale", "balance", "steps")
+"""What can be asked of tables alone."""
 _Splits = dict[str, list[Row]]
 """Rows of a table by split."""
 
@@ -36,6 +38,10 @@ class TrainingDataset:
     folder: Path
     rows: dict[str, int]
     """Number of rows by kind, and by table with a stroke after its name; empty ones left out."""
+    empty: tuple[str, ...] = ()
+    """Tables that were asked for and have no row, so no folder."""
+    cut: int = 0
+    """Number of trajectories that lack steps at their beginning."""
 
 
 def schema_text() -> str:
@@ -54,6 +60,7 @@ def write_dataset(  # noqa: PLR0913 - each is a choice of its caller, or what on
     test_tasks: Sequence[str] = (),
     parquet: bool = False,
     difficulties: tuple[float, float] | None = None,
+    notify: Callable[[str], None] = lambda stage: None,
 ) -> TrainingDataset:
     """Write what runs can teach to a folder: new, empty, or an earlier dataset, which is replaced.
 
@@ -68,6 +75,7 @@ def write_dataset(  # noqa: PLR0913 - each is a choice of its caller, or what on
         test_tasks: tasks whose rows go to the split `test`, and whose replies to files of their own.
         parquet: write tables as Parquet, not JSONL.
         difficulties: least and greatest difficulty of a run that is taken, 0 to 1; None takes all.
+        notify: takes the name of each stage as it begins; those of a long run last minutes.
 
     Raises:
         StoreError: the folder holds other files or cannot be written to, two stores are of one run, no run is of a test
@@ -82,6 +90,7 @@ def write_dataset(  # noqa: PLR0913 - each is a choice of its caller, or what on
     runs: list[dict[str, Any]] = []
     places: list[dict[str, Any]] = []
     for (store, hard), task in zip(taken, tasks, strict=True):
+        notify(f"{store.database.path.name}: making rows of {store.last_seq()} facts")
         found, split = list(rows_of(store, choice)), "test" if task in testing else "train"
         for row in found:
             replies[f"{row['kind']}{_TEST if split == 'test' else ''}"].append(row)
@@ -96,6 +105,7 @@ def write_dataset(  # noqa: PLR0913 - each is a choice of its caller, or what on
     filled = {name: {at: rows for at, rows in splits.items() if rows} for name, splits in tabled.items()}
     filled = {name: splits for name, splits in filled.items() if splits}
     form, suffix = tables.form if tables else "", "parquet" if parquet else "jsonl"
+    notify(f"writing to {folder}")
     for name, splits in filled.items():
         contents |= _table_files(name, splits, places, suffix=suffix, form=form)
     if filled:
@@ -110,9 +120,12 @@ def write_dataset(  # noqa: PLR0913 - each is a choice of its caller, or what on
     numbers = {f"{kind}.jsonl": len(each) for kind, each in replies.items()}
     numbers |= {f"{name}/{at}.{suffix}": len(rows) for name, splits in filled.items() for at, rows in splits.items()}
     facts = {"runs": runs, "rows": numbers, "test_tasks": sorted(test_tasks), "difficulty": difficulties}
-    _publish(folder, contents, facts, choice)
+    _publish(folder, contents, facts, choice, tables)
     counts = {kind: len(each) for kind, each in replies.items() if each}
-    return TrainingDataset(folder, counts | {f"{name}/": sum(map(len, each.values())) for name, each in filled.items()})
+    counts |= {f"{name}/": sum(map(len, splits.values())) for name, splits in filled.items()}
+    cut = sum(row["earlier"] > 0 for rows in filled.get("trajectories", {}).values() for row in rows)
+    empty = tuple(f"{name}/" for name in TABLES if name not in filled) if tables else ()
+    return TrainingDataset(folder, counts, empty, cut)
 
 
 def _table_files(name: str, splits: _Splits, places: Sequence[Row], *, suffix: str, form: str) -> dict[str, bytes]:
@@ -178,10 +191,15 @@ def _check(folder: Path, stores: Sequence[Store], *, parquet: bool) -> None:
 
 
 def _jsonl(rows: list[Row]) -> bytes:
-    return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows).encode()
+    sink = io.BytesIO()  # a table may be a gigabyte, which a join would hold three times
+    for row in rows:
+        sink.write(json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+    return sink.getvalue()
 
 
-def _publish(folder: Path, files: dict[str, bytes], facts: dict[str, Any], choice: ReplyChoice) -> None:
+def _publish(
+    folder: Path, files: dict[str, bytes], facts: dict[str, Any], choice: ReplyChoice, tables: TableChoice | None
+) -> None:
     rows = facts.pop("rows")
     manifest = {
         "format": FORMAT,
@@ -193,6 +211,7 @@ def _publish(folder: Path, files: dict[str, bytes], facts: dict[str, Any], choic
             "models": sorted(choice.models),
             "holdout_passed": choice.holdout_passed,
             "discount": choice.discount,
+            **({name: getattr(tables, name) for name in _OF_TABLES} if tables else {}),
         },
         **facts,
         "files": {

@@ -9,11 +9,18 @@ from evokernel import __version__
 _NUMBERS = frozenset(
     (
         *("speedup", "speedup_low", "speedup_high", "gain", "predicted_gain", "best"),
-        *("reward_rule", "reward_execution", "reward_speed", "reward_plan", "rejected_reward_execution"),
+        *(
+            "reward_rule",
+            "reward_execution",
+            "reward_speed",
+            "reward_plan",
+            "rejected_reward_execution",
+            "rejected_gain",
+        ),
         *("score", "return_discounted", "return_max"),
     )
 )
-_COUNTS = frozenset(("step", "length"))
+_COUNTS = frozenset(("step", "length", "earlier"))
 Row = Mapping[str, Any]
 ABOUT = {
     "kernels": "Every judged kernel, wrong ones too: source, verdict, feedback, speed-up with its 95 % interval, "
@@ -21,10 +28,10 @@ ABOUT = {
     "sft": "Right kernels as answers: to the task (`form` reference), where fast; to their slower parent (edit); to "
     "their parent and a plan (plan).",
     "preference": "Two kernels of one parent, on one task and device: `chosen` is right and faster beyond doubt than "
-    "`rejected`, or `rejected` is wrong.",
+    "`rejected`, or `rejected` is wrong; `gain` and `rejected_gain` are over that parent.",
     "fixes": "A wrong kernel with what the judge said of it, and the right one that was made of it.",
     "trajectories": "Ways from a seed to a kernel without children: every step with score, discounted and "
-    "maximal return.",
+    "maximal return; `earlier` is the number of steps that a long one lacks at its beginning.",
 }
 
 

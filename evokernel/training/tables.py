@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
+from itertools import accumulate, islice
 from math import isfinite
 from typing import Any
 
@@ -20,6 +21,8 @@ TABLES = ("kernels", "sft", "preference", "fixes", "trajectories")
 _UNBUILT = (Status.STATIC_REJECT, Status.COMPILE_ERROR, Status.COMPILE_TIMEOUT, Status.LOAD_ERROR)
 _REFUSED = (Status.STATIC_REJECT, Status.CHEAT_SUSPECT, Status.IMPOSSIBLE_SPEED)
 _BUILT_REWARD = 0.25
+STEPS = 16
+"""Steps of a trajectory at most: all ways through a lineage of thousands of generations would be gigabytes."""
 _FAST_SHARE = 0.5
 """Least share of the speed of the run's fastest right kernel that an answer to `Write a fast kernel` has."""
 Row = dict[str, Any]
@@ -48,6 +51,8 @@ class TableChoice:
     """Most wrong kernels for each right one in `kernels`; None for all."""
     discount: float = 0.4
     """Weight of the next step's score in a return, 0 to 1."""
+    steps: int = STEPS
+    """Most steps of a trajectory, the last ones; 0 for all."""
 
     def takes(self, each: "JudgedKernel") -> bool:
         """Say whether a row may recommend this kernel."""
@@ -298,7 +303,7 @@ def _preferences(kernels: Sequence[JudgedKernel], prompts: _Prompts, choice: Tab
             slower = [each for each in right if chosen.beats(each)]
             for rejected in (*slower[-1:], *wrong[-1:]):
                 facts = {**_answer_facts(chosen), "rejected_candidate": rejected.judged.candidate_id,
-                         "rejected_status": rejected.judged.status.value,
+                         "rejected_status": rejected.judged.status.value, "rejected_gain": _number(rejected.gain),
                          "rejected_reward_execution": rewards(rejected)["reward_execution"]}  # fmt: skip
                 yield prompts.row("siblings", prompts.improve(parent), {"chosen": chosen, "rejected": rejected}, facts)
 
@@ -319,26 +324,38 @@ def _fixes(kernels: Sequence[JudgedKernel], prompts: _Prompts, choice: TableChoi
 def _trajectories(kernels: Sequence[JudgedKernel], rows: Mapping[str, Row], choice: TableChoice) -> Iterator[Row]:
     """Yield each way from a seed to a kernel without children: two kernels at least, with returns.
 
-    `rows` has the row of each kernel: the many ways through it share it.
+    Of a way longer than `choice.steps` only the last ones. `rows` has the row of each kernel: the many ways through it
+    share it.
     """
     scores_of = {each.judged.candidate_id: _score(each) for each in kernels}
     parents = {each.parent.judged.candidate_id for each in kernels if each.parent}
+    generations: dict[str, int] = {}
+    for each in kernels:  # a parent is judged before its children
+        before = generations[each.parent.judged.candidate_id] if each.parent else 0
+        generations[each.judged.candidate_id] = before + 1
     for leaf in kernels:
-        if leaf.judged.candidate_id in parents or leaf.parent is None:
+        name = leaf.judged.candidate_id
+        if name in parents or leaf.parent is None:
             continue
-        way = [leaf]
-        while (before := way[0].parent) is not None:
-            way.insert(0, before)
+        way = [*islice(_ancestry(leaf), choice.steps or None)][::-1]
         if any(map(choice.takes, way)):
             names = [each.judged.candidate_id for each in way]
             scores = [scores_of[name] for name in names]
-            later = [max(scores[number:]) for number in range(len(scores))]
+            later = [*accumulate(reversed(scores), max)][::-1]
             returns = zip(names, scores, discounted(scores, choice.discount), later, strict=True)
             steps = [
                 {**rows[name], "score": score, "return_discounted": value, "return_max": most}
                 for name, score, value, most in returns
             ]
-            yield {"candidate": leaf.judged.candidate_id, "length": len(way), "best": max(scores), "steps": steps}
+            earlier = generations[name] - len(way)
+            yield {"candidate": name, "length": len(way), "earlier": earlier, "best": max(scores), "steps": steps}
+
+
+def _ancestry(each: JudgedKernel | None) -> Iterator[JudgedKernel]:
+    """Yield a kernel, its first parent, that one's, up to a seed."""
+    while each is not None:
+        yield each
+        each = each.parent
 
 
 def _score(each: JudgedKernel) -> float:

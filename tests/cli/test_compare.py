@@ -110,6 +110,18 @@ def test_a_setting_without_a_value_is_no_blank(project: Path, call: Call) -> Non
     assert "plugins - a mine b" in words(call("compare", "a.db", "b.db").output)
 
 
+def test_the_folder_where_plug_ins_are_found_anyway_is_no_setting(project: Path, call: Call) -> None:
+    """A run by `evokernel.evolve` has a folder of its own, which its store notes as that of its plug-ins."""
+    for name, folder in (("a.db", "/one"), ("b.db", "/two")):
+        make(name, 3.0, settings={"plugins": folder, "task": f"{folder}/my_task.py"})
+    make("c.db", 2.0, settings={"plugins": str(project)})
+    make("d.db", 2.0)
+    assert "plugins" not in call("compare", "a.db", "b.db", "c.db").output
+    assert json.loads(call("compare", "a.db", "b.db", "--json").output)["differing"].keys() == {"plugins"}
+    make("e.db", 2.0, settings={"plugins": "/three", "task": "/one/my_task.py"})
+    assert "plugins /one a /three e" in words(call("compare", "a.db", "e.db").output)
+
+
 def test_seeds_of_one_config_are_a_group(project: Path, call: Call) -> None:
     for seed, best in enumerate((3.0, 3.4, 2.6)):
         make(f"old{seed}.db", best, identity={"seed": seed})

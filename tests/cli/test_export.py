@@ -105,8 +105,8 @@ def test_export(project: Path, made: dict[str, str], call: Call) -> None:
     assert f"{made['late']} leads the search with" in words(late.stderr)
     assert f"exported {made['late']}" in late.stdout
     result = call("export", "runs/small.db", "--out", "taken", "--sizes", 0, "--accept-from", 0)
-    assert result.exit_code == 0, result.output
-    assert made["right"] in result.output
+    assert (result.exit_code, made["right"] in result.output) == (0, True), result.output
+    assert [line.split(" ")[0] for line in result.stderr.splitlines()] == ["loading", "trying", "judging", "trying"]
     folder = project / "taken"
     assert {path.name for path in folder.iterdir()} == {
         *("kernel.cpp", "kernel.py", "op.py", "reference.py", "README.md", "provenance.json")
@@ -144,5 +144,6 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_judged(
     result = call("export", "--id", ids["best"], "--out", "/proc/taken")
     assert result.exit_code == 2
     assert result.output.splitlines() == [
-        "Error: cannot write to /proc/taken: No such file or directory; name another folder"
+        "loading the task and its tool chain",
+        "Error: cannot write to /proc/taken: No such file or directory; name another folder",
     ]

@@ -1,6 +1,7 @@
 """`evokernel export --training` and `--check`."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from evokernel.offline.rule_prompts import rule_prompts
 from evokernel.training.tables import read_kernels
 from tests.cli.asked import asking_config, engage
 from tests.cli.conftest import Call
+from tests.support.stores import StoreBuilder
 from tests.training.conftest import fill, remeasure
 
 
@@ -31,7 +33,8 @@ def test_write_and_check(project: Path, asked: dict[str, str], call: Call) -> No
     choice = json.loads((project / "data" / "dataset.json").read_text())["choice"]
     assert (choice["operators"], choice["min_speedup"]) == (["mutate"], 1.5)
     sound = call("export", "--check", "data/supervised.jsonl", "--store", "runs/asked.db")
-    assert (sound.exit_code, sound.output) == (0, "supervised.jsonl: 2 rows, sound\n")
+    assert (sound.exit_code, sound.stdout) == (0, "supervised.jsonl: 2 rows, sound\n")
+    assert re.fullmatch(r"comparing supervised\.jsonl with \d+ facts\n", sound.stderr)
     remeasure(project / "runs" / "asked.db", asked["near"], None)
     spoilt = call("export", "--check", "data/supervised.jsonl", "runs/asked.db")
     assert spoilt.exit_code == 1
@@ -88,6 +91,31 @@ def test_a_filter_that_nothing_can_pass_is_told(asked: dict[str, str], call: Cal
     assert made.exit_code == 0
     assert "warning: no run has the operator refin, so most tables are empty; there are " in made.stderr
     assert "warning: no run has the model nobody, so most tables are empty; there are " in made.stderr
+
+
+def test_it_is_said_what_is_made_what_is_empty_and_what_is_cut(project: Path, call: Call) -> None:
+    with StoreBuilder(project / "deep.db") as builder:
+        name = builder.seed()
+        for number in range(4):
+            name = builder.add(f"// child {number}\n", speedup=2.0 + number, parents=(name,))
+    made = call("export", "--training", "data", "deep.db", "--steps", "3")
+    assert made.exit_code == 0, made.output
+    assert "deep.db: making rows of " in made.stderr
+    assert "\n  no rows, so left out: preference/, fixes/\n" in made.stdout
+    assert "trajectories that are longer than 3 steps and hold only their last ones: 1; --steps 0 keeps all" in (
+        " ".join(made.stdout.split())
+    )
+    assert "longer" not in call("export", "--training", "data", "deep.db").stdout
+
+
+def test_a_prompt_that_lacks_its_task_is_told(project: Path, call: Call) -> None:
+    """As where a run of own functions, or of another machine, is exported without its files."""
+    with StoreBuilder(project / "own.db") as builder:
+        builder.store.set_meta("config", "task: gone/my_task.py\n")
+        builder.seed()
+    made = call("export", "--training", "data", "own.db")
+    assert made.exit_code == 0
+    assert "warning: own.db: prompts only name the task, which cannot be used here: " in made.stderr
 
 
 def test_a_check_of_no_file_says_which_files_there_are(asked: dict[str, str], call: Call, project: Path) -> None:

@@ -13,6 +13,7 @@ from archive.store import Store
 from evokernel.records.candidate import Usage
 from evokernel.records.evaluation import Status
 from evokernel.records.remarks import RemarkKind
+from evokernel.records.timing import microseconds
 from evokernel.report.html import page_of, report_page, write_page
 from evokernel.report.page_data import columns_of, report_document
 from evokernel.report.points import Point, leads
@@ -104,6 +105,16 @@ def lone_seed(path: Path) -> None:
 def lone_failure(path: Path) -> None:
     with StoreBuilder(path) as builder:
         builder.add("// no\n", speedup=None)
+
+
+def test_times_are_written_as_in_the_terminal(browser: Browser, page: Page) -> None:
+    def slow(path: Path) -> None:
+        with StoreBuilder(path) as builder:
+            builder.seed(speedup=2 * 100.0 / 999.7)
+
+    browser.show(page(slow), width=1600)
+    cells = browser.run("[...document.querySelectorAll('td')].map((each) => each.innerText)")
+    assert {microseconds(999.7), f"{microseconds(100.0)} torch"} <= {*cells}
 
 
 @pytest.mark.parametrize("fill", [lone_seed, lone_failure])

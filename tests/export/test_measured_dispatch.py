@@ -104,7 +104,10 @@ def test_specialists_become_one_operator(tmp_path: Path, task_file: Path) -> Non
     store_run(store, config, judged)
     task = load_task(config.task).on("cpu")
     both = {"kernel": SMALL, "kernel_other": LARGE}
-    found = measure_dispatch(task, both, config, sizes=9, accept_from=0.4, seed=0)
+    stages: list[str] = []
+    found = measure_dispatch(task, both, config, sizes=9, accept_from=0.4, seed=0, notify=stages.append)
+    more = len(found.measured) - len([*found.domain.workloads(task)]) - 6  # six are drawn first
+    assert stages == [f"judging at {more} more sizes, where the answers of neighbours differ"] * (more > 0)
     assert choose(found.tree, {"R": 20, "C": 32}) == "kernel"
     assert choose(found.tree, {"R": 20, "C": 512}) == "kernel_other"
 

@@ -60,6 +60,10 @@ def test_pairs_are_told_apart_and_a_fix_begins_with_what_was_wrong(
     tables = write(tmp_path / "data", store)
     pairs = {(row["candidate"], row["rejected_candidate"]) for row in tables["preference"]}
     assert (ids["fast"], ids["slow"]) in pairs
+    gains = {(row["candidate"], row["rejected_candidate"]): row for row in tables["preference"]}
+    row = gains[ids["fast"], ids["slow"]]
+    assert row["gain"] == pytest.approx(2 * row["rejected_gain"])
+    assert gains[ids["fast"], ids["wrong"]]["rejected_gain"] is None
     assert (ids["fast"], ids["wrong"]) in pairs
     assert not {(ids["near"], ids["fast"]), (ids["fast"], ids["near"])} & pairs
     (fix,) = (row for row in tables["fixes"] if row["candidate"] == ids["mended"])
@@ -157,6 +161,30 @@ def test_ways_share_the_rows_of_the_kernels_they_go_through(tmp_path: Path) -> N
     assert one is other, "long ways of a large run would be compared anew for each of their ends"
 
 
+def test_a_deep_lineage_gives_the_last_steps_of_its_ways(tmp_path: Path) -> None:
+    with StoreBuilder(tmp_path / "a.db") as builder:
+        name = builder.seed()
+        for number in range(20):
+            name = builder.add(f"// child {number}\n", speedup=1.0 + number % 7, parents=(name,))
+    found, ways, stages = [], [], list[str]()
+    with Store.open(tmp_path / "a.db", write=False) as store:
+        for steps in (0, 3, 16):
+            tables = TableChoice(steps=steps)
+            made = write_dataset(
+                tmp_path / "data", [store], ReplyChoice(), tables=tables, notify=stages.append
+            )  # fmt: skip
+            (row,) = read(tmp_path / "data" / "trajectories" / "train.jsonl")
+            found.append((row["length"], row["earlier"], made.cut))
+            asked = json.loads((tmp_path / "data" / "dataset.json").read_text())["choice"]
+            assert (asked["steps"], asked["form"]) == (steps, "raw")
+            ways.append(row["steps"])
+        assert made.empty == ("preference/", "fixes/")
+        assert TableChoice().steps == 16
+    assert ways[1:] == [ways[0][-3:], ways[0][-16:]]
+    assert found == [(21, 0, 0), (3, 18, 1), (16, 5, 1)]
+    assert stages[:2] == ["a.db: making rows of 21 facts", f"writing to {tmp_path / 'data'}"]
+
+
 def test_a_changed_row_is_found(store: Store, tmp_path: Path) -> None:
     write(tmp_path / "data", store)
     for name in ("kernels", "sft", "preference", "fixes", "trajectories"):
@@ -171,6 +199,19 @@ def test_a_changed_row_is_found(store: Store, tmp_path: Path) -> None:
     assert (found.line, found.reason) == (1, "differs from the store in status")
     file.write_text('[1]\n{"run": "x"}\n{"run": "x", "candidate": "y", "steps": [3]}\n' + json.dumps(first))
     assert [each.line for each in check_table(file, [store]).complaints] == [1, 2, 3]
+
+
+def test_a_row_from_before_a_final_measurement_is_told_in_one_sentence(
+    path: Path, store: Store, ids: dict[str, str], tmp_path: Path
+) -> None:
+    write(tmp_path / "data", store)
+    remeasure(path, ids["ruled"], 3.9)
+    file = tmp_path / "data" / "kernels" / "train.jsonl"
+    (found,) = check_table(file, [store]).complaints
+    assert found.reason == f"is from before {ids['ruled']} was measured anew: export once more"
+    rows = [row | ({"gain": 7.0} if row["candidate"] == ids["ruled"] else {}) for row in read(file)]
+    file.write_text("\n".join(map(json.dumps, rows)))
+    assert "differs from the store in gain" in {each.reason for each in check_table(file, [store]).complaints}
 
 
 def features_of(card: Path) -> dict[str, Any]:

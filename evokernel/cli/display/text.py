@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from evokernel.records.timing import Speedup
+from evokernel.records.timing import microseconds as microseconds
 from evokernel.report.safe_text import clean as clean
 from evokernel.report.safe_text import one_line as one_line
 from evokernel.report.safe_text import reason as reason
@@ -79,9 +80,3 @@ def duration(seconds: float) -> str:
 def rate(per_second: float) -> str:
     """Return how often something happens, for example `2.3/s` or `14/min`."""
     return f"{per_second:.2g}/s" if per_second >= 0.5 else f"{per_second * 60:.2g}/min"
-
-
-def microseconds(value: float) -> str:
-    """Return a time of a kernel with its unit, for example `83.1 us`."""
-    size, unit = (1e6, "s") if value >= 0.9995e6 else (1e3, "ms") if value >= 999.5 else (1, "us")
-    return f"{value / size:#.3g}".rstrip(".") + f" {unit}"

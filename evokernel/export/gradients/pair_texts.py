@@ -7,7 +7,7 @@ from typing import Any
 
 from evokernel.export.gradients.gradient_task import differentiable
 from evokernel.export.template_text import fill, fixed_texts, new_tensor, op_name, refusal_text
-from evokernel.records.timing import Speedup
+from evokernel.records.timing import Speedup, microseconds
 from evokernel.source.expressions import evaluate
 from evokernel.task import Task, Workload
 
@@ -79,9 +79,9 @@ def readme(forward: Task, functions: ModuleType, *, ids: tuple[str, str], figure
     rows = ["| workload | kernels | torch | speed-up | torch.compile | speed-up |", "|---|---|---|---|---|---|"]
     for workload, found in figures.items():
         us = found["us"]
-        cells = [f"{us['kernels']:.4g} us"]
+        cells = [f"{microseconds(us['kernels'])}"]
         for key in ("torch", "torch.compile"):
-            cells += [f"{us[key]:.4g} us", span(Speedup(*found[key]))] if key in us else ["-", "-"]
+            cells += [f"{microseconds(us[key])}", span(Speedup(*found[key]))] if key in us else ["-", "-"]
         rows.append(f"| {workload} | {' | '.join(cells)} |")
     return fill(
         "README.gradients.md.txt",
