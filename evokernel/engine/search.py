@@ -32,6 +32,7 @@ from evokernel.protocols import Evaluator, has_hosts
 from evokernel.records.evaluation import EvaluatorIdentity
 from evokernel.records.events import Notice
 from evokernel.records.remarks import RemarkKind
+from evokernel.records.timing import microseconds
 
 
 class Search(SearchRun):
@@ -151,7 +152,7 @@ def begin_run(store: Store, config: RunConfig, evaluator: EvaluatorIdentity, not
     store.set_meta("device_sheet", json.dumps(dict(evaluator.device_sheet)))
     store.set_meta("sandbox", evaluator.sandbox)
     for workload, times in evaluator.baseline_us.items():
-        notify(Notice(f"{workload}: " + ", ".join(f"{name} {us / 1e3:.3g} ms" for name, us in times.items())))
+        notify(Notice(f"{workload}: " + ", ".join(f"{name} {microseconds(us)}" for name, us in times.items())))
 
 
 def edits_since(store: Store, config: RunConfig) -> list[tuple[str, Any, Any]]:
