@@ -97,6 +97,7 @@ def test_a_task_is_restated_at_other_sizes_beside_torch_alone(tmp_path: Path, ta
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_specialists_become_one_operator(tmp_path: Path, task_file: Path) -> None:
     config = parse_config(CONFIG | {"task": str(task_file), "store": "copied.db"}, "the test")
     judged = judge(SMALL, str(task_file), budgets=(Fidelity.PRECISE,), settings=config.evaluation)
