@@ -1,5 +1,6 @@
 """Options and arguments that several commands share, above all the store that a command is about."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
@@ -25,11 +26,22 @@ def refuse_blank(ctx: click.Context, param: click.Parameter, value: tuple[str, .
     return value
 
 
+class Number(click.FloatRange):
+    """A finite number within a range: `click.FloatRange` lets NaN pass any bounds."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number. Raises `BadParameter`."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"expected a finite number, got {value!r}", param, ctx)
+        return number
+
+
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
 EXISTING_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
-POSITIVE = click.FloatRange(min=0, min_open=True)
+POSITIVE = Number(min=0, min_open=True)
 store_option = click.option(
     "-s",
     "--store",
