@@ -108,7 +108,9 @@ def command(
     if training is not None:
         return export_training(training, stores, asked)
     if len(stores) > 1:
-        raise click.UsageError("name one store, as an argument or with --store, and a kernel of it with --id; only --training takes several")
+        raise click.UsageError(
+            "name one store, as an argument or with --store (--id names a kernel); only --training takes several"
+        )
     if apply and not patch:
         raise click.UsageError("--apply belongs to --patch")
     if backward is not None:

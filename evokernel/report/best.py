@@ -61,7 +61,9 @@ class BestKernel:
 
     def __repr__(self) -> str:
         names = ", ".join(each.name for each in fields(self))
-        return f"BestKernel({self.candidate.id}: {self.speedup}, {self.kind.value}, {self.holdout.value}; fields: {names})"
+        return (
+            f"BestKernel({self.candidate.id}: {self.speedup}, {self.kind.value}, {self.holdout.value}; fields: {names})"
+        )
 
     @property
     def contender_leads(self) -> bool:

@@ -37,7 +37,11 @@ def test_every_shipped_config_is_valid_and_survives_a_round_trip(file: Path) -> 
         ("evaluations: 5", "evaluations: -5", ["budget.evaluations", "greater than 0", "-5"]),
         ("evaluations: 5", "hours: .inf", ["plain.yaml:2:10: budget.hours", "finite number", "inf"]),
         ("task:", "evaluation: {quick_ms: .inf}\ntask:", ["evaluation.quick_ms", "finite number", "inf"]),
-        ("task:", "evaluation: {timeout_s: 1e99}\ntask:", ["evaluation.timeout_s", "less than or equal to 86400", "1e99"]),
+        (
+            "task:",
+            "evaluation: {timeout_s: 1e99}\ntask:",
+            ["evaluation.timeout_s", "less than or equal to 86400", "1e99"],
+        ),
         ("task:", "evaluation: {compile_timeout_s: 1e99}\ntask:", ["compile_timeout_s", "less than or equal to 86400"]),
         ("task:", "evaluation: {final_ms: 1e9}\ntask:", ["evaluation.final_ms", "less than or equal to 3600000"]),
         ("task:", f"evaluation: {{memory_mib: {10**24}}}\ntask:", ["memory_mib", "less than or equal to 16777216"]),
