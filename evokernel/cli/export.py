@@ -10,7 +10,7 @@ from rich.text import Text
 from evokernel.cli.display.tables import put, sheet, workloads
 from evokernel.cli.display.text import DIM, GOOD, STRONG, clean, interval, say, stderr, stdout, times
 from evokernel.cli.locate import open_store
-from evokernel.cli.options import PATH, Number, store_option
+from evokernel.cli.options import PATH, number, store_option
 from evokernel.cli.training import check_training, export_training, training_options
 from evokernel.records.timing import Speedup
 from evokernel.report.best import best_kernel, candidate_id
@@ -54,7 +54,7 @@ _UNTRIED = "kernel.py is the text that was judged; the other files were not run:
 )
 @click.option(
     "--accept-from",
-    type=Number(min=0),
+    type=number(0),
     default=1.0,
     show_default=True,
     metavar="X",
