@@ -10,7 +10,7 @@ from rich.text import Text
 from evokernel.cli.display.tables import put, sheet, workloads
 from evokernel.cli.display.text import DIM, GOOD, STRONG, clean, interval, microseconds, say, stderr, stdout, times
 from evokernel.cli.locate import open_store
-from evokernel.cli.options import PATH, store_option
+from evokernel.cli.options import PATH, number, store_option
 from evokernel.cli.training import check_training, export_training, training_options
 from evokernel.records.timing import Speedup
 from evokernel.report.best import best_kernel, candidate_id
@@ -55,7 +55,7 @@ _UNTRIED = "kernel.py is the text that was judged; the other files were not run:
 )
 @click.option(
     "--accept-from",
-    type=click.FloatRange(min=0),
+    type=number(0),
     default=1.0,
     show_default=True,
     metavar="X",
@@ -109,7 +109,9 @@ def command(
     if training is not None:
         return export_training(training, stores, asked)
     if len(stores) > 1:
-        raise click.UsageError("name one store, as an argument or with --store; only --training takes several")
+        raise click.UsageError(
+            "name one store, as an argument or with --store (--id names a kernel); only --training takes several"
+        )
     if apply and not patch:
         raise click.UsageError("--apply belongs to --patch")
     if backward is not None:

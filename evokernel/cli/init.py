@@ -87,6 +87,10 @@ def command(
     force, save = asked["force"], asked["save"]
     if save and not asked["training"]:
         raise click.UsageError("--save belongs to --training")
+    if file is not None and asked["function"] is not None:
+        raise click.UsageError(
+            "--function belongs to --from-run; a function of FILE.py is FILE.py:NAME, or --name NAME"
+        )
     if (file is None) == (asked["from_run"] is None) or (asked["from_run"] is None) != (asked["function"] is None):
         raise click.UsageError("expected FILE.py, or --from-run SCRIPT.py --function NAME")
     click.echo("running the operation, and building kernels for it: half a minute, sometimes two", err=True)

@@ -1,5 +1,6 @@
 """Options and arguments that several commands share, above all the store that a command is about."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
@@ -25,11 +26,27 @@ def refuse_blank(ctx: click.Context, param: click.Parameter, value: tuple[str, .
     return value
 
 
+class _Number(click.FloatRange):
+    """A finite number within a range: `click.FloatRange` lets NaN pass any bounds."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number. Raises `BadParameter`."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"expected a finite number, got {value!r}", param, ctx)
+        return number
+
+
+def number(low: float, high: float | None = None, *, low_open: bool = False) -> click.ParamType:
+    """Return the type of an option that takes a finite number from `low` to `high`."""
+    return _Number(low, high, min_open=low_open)
+
+
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
 EXISTING_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
-POSITIVE = click.FloatRange(min=0, min_open=True)
+POSITIVE = number(low=0, low_open=True)
 store_option = click.option(
     "-s",
     "--store",

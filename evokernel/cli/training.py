@@ -15,7 +15,7 @@ from evokernel.cli.completion import complete_operators, complete_tasks
 from evokernel.cli.display.tables import put, sheet
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, say, stderr, stdout
 from evokernel.cli.locate import open_store
-from evokernel.cli.options import PATH
+from evokernel.cli.options import PATH, number
 from evokernel.errors import EvokernelError
 from evokernel.records.candidate import Candidate, Proposal
 from evokernel.records.evaluation import Fidelity, Status
@@ -48,7 +48,7 @@ _OPTIONS = (
         help="Check the rows of such a file against the stores they come from.",
     ),
     click.option(
-        "--min-speedup", type=click.FloatRange(min=0), default=0.0, metavar="X",
+        "--min-speedup", type=number(0), default=0.0, metavar="X",
         help="With --training: only kernels that are at least so fast, by the low end of the interval.",
     ),
     click.option(
@@ -71,11 +71,11 @@ _OPTIONS = (
         help="With --training: only kernels whose rationale has N words or more, in the tables.",
     ),
     click.option(
-        "--difficulty", type=click.FloatRange(0, 1), nargs=2, metavar="LOW HIGH",
+        "--difficulty", type=number(0, 1), nargs=2, metavar="LOW HIGH",
         help="With --training: only runs so difficult: the share of wrong kernels among those that operators made.",
     ),
     click.option(
-        "--balance", type=click.FloatRange(min=0), metavar="N",
+        "--balance", type=number(0), metavar="N",
         help="With --training: at most N wrong kernels for each right one in the table kernels.",
     ),
     click.option(
@@ -87,7 +87,7 @@ _OPTIONS = (
         help="With --check of a table: judge the kernels of N rows anew.",
     ),
     click.option(
-        "--discount", type=click.FloatRange(0, 1), default=0.4, show_default=True, metavar="G",
+        "--discount", type=number(0, 1), default=0.4, show_default=True, metavar="G",
         help="With --training: the weight of the next turn's score in a return.",
     ),
 )  # fmt: skip

@@ -47,7 +47,7 @@ class ModelConfig(Part):
     """Replaces that of the operators."""
     max_tokens: int = Field(default=8192, gt=0)
     """The longest reply, hidden reasoning included, in tokens."""
-    timeout_s: float = Field(default=300, gt=0)
+    timeout_s: float = Field(default=300, gt=0, le=86_400)
     """The longest one attempt may take, in s."""
     retries: int = Field(default=4, ge=0)
     """Further attempts after a temporary failure."""

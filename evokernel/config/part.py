@@ -13,9 +13,10 @@ from evokernel.config.places import Location
 
 
 class Part(BaseModel):
-    """A part of a config: unknown keys are errors, and what was read does not change."""
+    """A part of a config: unknown keys and endless numbers are errors, and what was read does not change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # JSON, which the store keeps settings in, has no infinity and no NaN.
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     @classmethod
     def contradictions(cls, raw: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:

@@ -76,19 +76,19 @@ class BudgetConfig(Part):
 class EvaluationConfig(Part):
     """Settings of the judge. Part of the identity of a run. A missing value is the device class's own."""
 
-    quick_ms: float = Field(default=60, gt=0)
+    quick_ms: float = Field(default=60, gt=0, le=3_600_000)
     """Clock time per workload for every correct candidate, in ms."""
-    precise_ms: float = Field(default=250, gt=0)
+    precise_ms: float = Field(default=250, gt=0, le=3_600_000)
     """Clock time per workload for a candidate that may be the best, in ms."""
-    final_ms: float = Field(default=1000, gt=0)
+    final_ms: float = Field(default=1000, gt=0, le=3_600_000)
     """Clock time per workload for a winner, in ms, shared by its fresh processes."""
     final_processes: int = Field(default=3, ge=1, le=16)
     """Fresh processes a winner is measured in."""
-    timeout_s: float = Field(default=20, gt=0)
+    timeout_s: float = Field(default=20, gt=0, le=86_400)
     """The longest a candidate may run for one call or batch, in s."""
-    compile_timeout_s: float = Field(default=10, gt=0)
+    compile_timeout_s: float = Field(default=10, gt=0, le=86_400)
     """The longest a compiler may take, in s."""
-    memory_mib: int = Field(default=4096, ge=256)
+    memory_mib: int = Field(default=4096, ge=256, le=2**24)
     """Address space a candidate may use on a processor, in MiB."""
     sandbox: Literal["auto", "full", "landlock", "rlimits"] = "auto"
     """The strongest level to use; auto takes the best that this machine offers."""
@@ -184,7 +184,7 @@ class RunConfig(Part):
     """Files of kernels to start from, relative to the config; none for the task's own seed."""
     store: str = ""
     """The SQLite file, from the current folder on; empty for runs/<name of the config>.db beside the config."""
-    threads: int = Field(default=1, ge=1)
+    threads: int = Field(default=1, ge=1, le=4096)
     """Threads a candidate and its baseline may use; above 1 candidates may use OpenMP."""
     budget: BudgetConfig
     evaluation: EvaluationConfig = EvaluationConfig()
@@ -231,7 +231,7 @@ class RunConfig(Part):
     """What no paid reply is lost by: a kill, or a power cut too, which waits for the disk at each call of a model."""
     notify: tuple[NotifyConfig, ...] = ()
     """Receivers of messages about the search."""
-    in_flight: int = Field(default=0, ge=0)
+    in_flight: int = Field(default=0, ge=0, le=100_000)
     """Proposals that wait or are judged at once. 0 takes the number of processor cores plus one; with GPUs it takes the
     number of cores left for compilers, at most 12 for each GPU and at least 4; with hosts: ray, 12 for each GPU,
     4 for each processor."""

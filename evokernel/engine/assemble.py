@@ -377,7 +377,11 @@ def seed_candidates(config: RunConfig, task: Task, *, operators: Mapping[str, Op
             "name the file of a correct kernel under seed_sources in the config, or give an island the operator draft, "
             "which lets a model write the first one"
         )
+    return [_read_seed(path, config.language) for path in paths]
+
+
+def _read_seed(path: Path, language: str) -> Candidate:
     try:
-        return [Candidate(path.read_text(encoding="utf-8"), config.language) for path in paths]
+        return Candidate(path.read_text(encoding="utf-8"), language)
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read a seed source: {error}") from None
+        raise ConfigError(f"cannot read the seed source {path}, expected text in UTF-8: {error}") from None

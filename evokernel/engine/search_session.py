@@ -297,7 +297,8 @@ class SearchSession:
             reason = f"{failure.status}: {failure.feedback}" if failure else "no seed given"
             wrong = failure is None or failure.status is not Status.HARNESS_ERROR  # otherwise another try may do
             error = ConfigError if wrong else HarnessError
-            raise error(f"no seed of this search is a correct kernel. The last one failed with {reason}")
+            cure = ": correct one, and run the same command again" if wrong else ""
+            raise error(f"no seed of this search is a correct kernel{cure}. The last one failed with {reason}")
 
     async def _measure_finals(self) -> None:
         """Measure the winner anew, then the seed, which it is compared with, unless it is far behind.

@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import click
+
 from archive.lineage import lineage_graph
 from archive.store import Store
 from evokernel.cli.locate import store_path
@@ -140,7 +142,9 @@ class Run:
         """Return the remarks of these kinds with an id above `after`: migrations, resets, faults, rests of models."""
         return self._store.remarks.all(kinds, after=after)
 
-    def load(self, name: str = BEST, *, out: str | os.PathLike[str] | None = None) -> Callable[..., Any]:
+    def load(
+        self, name: str = BEST, *, out: str | os.PathLike[str] | None = None, progress: bool = True
+    ) -> Callable[..., Any]:
         """Return a candidate as an operator of PyTorch: the kernel where it was judged, torch everywhere else.
 
         It is judged anew in fresh processes and written to a folder as `evokernel export` does, unless it is there.
@@ -148,6 +152,7 @@ class Run:
         Args:
             name: the candidate; for the best one, what clearly leads the search since that was measured.
             out: the folder; one beside the store if left out.
+            progress: say on stderr what a new measurement, which takes minutes, is at.
 
         Raises:
             NotExported: the kernel fails the new measurement, or cannot be an operator; the message says why.
@@ -160,7 +165,7 @@ class Run:
         folder = Path(out) if out is not None else path.with_name(f"{path.stem}-{wanted[:8]}")
         if read_exported(folder) != wanted:
             with ThreadPoolExecutor(1) as pool:  # this thread may have a running event loop
-                pool.submit(_export, path, wanted, folder).result()
+                pool.submit(_export, path, wanted, folder, _say if progress else _keep_quiet).result()
         return load_operator(folder)
 
     @property
@@ -188,8 +193,16 @@ def _known(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in attributes.items() if value is not None}
 
 
-def _export(path: Path, name: str, folder: Path) -> None:
+def _export(path: Path, name: str, folder: Path, notify: Callable[[str], None]) -> None:
     from evokernel.export.export_kernel import export
 
     with Store.open(path, write=False) as store:
-        export(store, name, out=folder, operator=True)
+        export(store, name, out=folder, operator=True, notify=notify)
+
+
+def _say(text: str) -> None:
+    click.echo(f"evokernel: {text}", err=True)
+
+
+def _keep_quiet(text: str) -> None:
+    """Drop a message."""

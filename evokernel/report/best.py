@@ -1,7 +1,7 @@
 """The best kernel of a run and the measurements that prove it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from archive.store import Store
 from archive.views.candidate_tables import measured_finally, seeds
@@ -58,6 +58,12 @@ class BestKernel:
     """Id of a fitter candidate without a final measurement, if any."""
     contender_speedup: Speedup | None
     """That candidate's in the search; None without one."""
+
+    def __repr__(self) -> str:
+        names = ", ".join(each.name for each in fields(self))
+        return (
+            f"BestKernel({self.candidate.id}: {self.speedup}, {self.kind.value}, {self.holdout.value}; fields: {names})"
+        )
 
     @property
     def contender_leads(self) -> bool:

@@ -160,6 +160,21 @@ def test_a_wrong_budget_is_a_message(project: Path, call: Call) -> None:
         assert said in call("evolve", "c.yaml", "--budget", wrong).stderr
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("export", "--accept-from", "nan"),
+        ("export", "--training", "rows", "--balance", "inf"),
+        ("queue", "add", "c.yaml", "--hours", "inf"),
+    ],
+    ids=" ".join,
+)
+def test_a_number_without_end_is_a_message(project: Path, call: Call, asked: tuple[str, ...]) -> None:
+    result = call(*asked)
+    assert result.exit_code == 2
+    assert f"Invalid value for '{asked[-2]}': expected a finite number, got '{asked[-1]}'" in result.stderr
+
+
 def test_a_python_file_in_place_of_a_config_is_told(project: Path, call: Call) -> None:
     (project / "my_op.py").write_text("def f(x): return x\n")
     assert "`evokernel init my_op.py` writes one" in call("evolve", "my_op.py").stderr

@@ -137,7 +137,10 @@ def test_a_check_of_no_file_says_which_files_there_are(asked: dict[str, str], ca
         (("--difficulty", "0", "1"), "--difficulty belongs to --training"),
         (("--training", "a", "--difficulty", "0.8", "0.2"), "takes the lower bound first: 0.2 0.8"),
         (("--min-speedup", "2"), "--min-speedup belongs to --training"),
-        (("runs/asked.db", "--store", "runs/other.db"), "name one store"),
+        (
+            ("runs/asked.db", "--store", "runs/other.db"),
+            "name one store, as an argument or with --store (--id names a kernel)",
+        ),
     ],
 )
 def test_options_that_would_be_ignored_are_refused(

@@ -133,9 +133,15 @@ def test_task_file_that_raises(config: Path) -> None:
 def test_seed_that_does_not_compile(config: Path) -> None:
     (config.parent / "bad.cpp").write_text('extern "C" void run(const float* a) { nonsense; }\n')
     said = refused(config, "--set", "seed_sources=[bad.cpp]")
-    assert "no seed of this search is a correct kernel" in said
+    assert "no seed of this search is a correct kernel: correct one, and run the same command again" in said
     assert "compile_error" in said
     assert "nonsense" in said
+
+
+def test_seed_that_is_no_text(config: Path) -> None:
+    (config.parent / "bad.cpp").write_bytes(b"\x00\xa1")
+    said = refused(config, "--set", "seed_sources=[bad.cpp]")
+    assert f"cannot read the seed source {config.parent / 'bad.cpp'}, expected text in UTF-8: " in said
 
 
 def test_no_compiler(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:

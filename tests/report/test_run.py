@@ -56,6 +56,8 @@ def test_best_and_candidates(run: Run, ids: dict[str, str]) -> None:
     assert len(repr(run.status())) < 400
     assert run.facts.task == "gemm"
     assert "gemm in cpp" in repr(run)
+    assert repr(run.best()).startswith(f"BestKernel({ids['best']}: Speedup(value=")
+    assert len(repr(run.best())) < 500
 
 
 def test_a_config_names_its_store_in_python_too(ids: dict[str, str], tmp_path: Path) -> None:

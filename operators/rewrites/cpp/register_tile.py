@@ -37,6 +37,9 @@ from operators.rewrites.cpp.vector_types import VECTORS
 
 _VECTORS = frozenset(vector.name for vector in VECTORS.values())
 
+_ZEROS = ir.Braces("", ())
+"""The initial value of an array that one with a further size may have as well."""
+
 _CONTRACTED = "contracted"
 """Detail of a site in the program whose rows of totals are scalars."""
 
@@ -114,8 +117,10 @@ def _jam(phases: tuple[_Phase, ...], dims: tuple[_Dim, ...], shared: set[str]) -
         for stmt in phase.stmts:
             if isinstance(stmt, ir.Decl) and stmt.name in shared:
                 sizes = tuple(ir.Var(d.size) for d in dims)
-                out.append(ir.Decl(stmt.type.removeprefix("const "), stmt.name, (*sizes, *stmt.dims), notes=stmt.notes))
-                if stmt.init is not None:
+                zeros = stmt.init if stmt.dims else None  # an array cannot be assigned
+                kind = stmt.type.removeprefix("const ")
+                out.append(ir.Decl(kind, stmt.name, (*sizes, *stmt.dims), zeros, notes=stmt.notes))
+                if stmt.init is not None and zeros is None:
                     points.append(ir.Assign(ir.Var(stmt.name), "=", stmt.init))
             else:
                 points.append(stmt)
@@ -222,15 +227,16 @@ class RegisterTile:
         return facts(program, path).parallel
 
     def _fits(self, program: ir.Program, body: tuple[ir.Stmt, ...], loop: ir.For) -> bool:
-        """Say whether the body has a loop to jam over, declares nothing twice, and has no pointers or vectors."""
-        names = [s.name for s in ir.walk_stmts(body) if isinstance(s, ir.Decl)]
-        pointers = any(isinstance(s, ir.Decl) and "*" in s.type for s in ir.walk_stmts(body))
+        """Say whether the body has a loop to jam over, declares nothing twice, and no pointer or table of numbers."""
+        declared = [s for s in ir.walk_stmts(body) if isinstance(s, ir.Decl)]
+        names = [s.name for s in declared]
+        unfit = any("*" in s.type or (s.dims and s.init not in (None, _ZEROS)) for s in declared)
         phases = _phases(body, {loop.var})
         jams = any(p.loop is not None and not constant_trip(program, p.loop) for p in phases)
         nested = any(
             isinstance(s, (ir.Block, ir.If)) and any(isinstance(t, ir.For) for t in ir.walk_stmts((s,))) for s in body
         )
-        return jams and not nested and not pointers and len(names) == len(set(names)) and not self._variant(phases)
+        return jams and not nested and not unfit and len(names) == len(set(names)) and not self._variant(phases)
 
     def _pays(self, program: ir.Program, path: ir.Path, loop: ir.For) -> bool:
         """Say whether to jam a single loop: else it would take the vectors from the loops inside."""

@@ -165,6 +165,13 @@ def test_values_are_timed_on_the_distribution_that_they_are_most_like(values: to
     assert statistics_of(values).distribution == distribution
 
 
+def test_the_function_of_a_file_is_told_apart_from_that_of_a_run(tmp_path: Path) -> None:
+    (tmp_path / "layers.py").write_text(LAYERS)
+    mixed = CliRunner().invoke(main, ["init", str(tmp_path / "layers.py"), "--function", "norm"])
+    assert mixed.exit_code == 2
+    assert "--function belongs to --from-run; a function of FILE.py is FILE.py:NAME" in mixed.output
+
+
 @pytest.mark.slow
 def test_from_run_writes_a_project(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)  # under root without namespaces the script has a user of its own

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -165,3 +166,38 @@ extern "C" void run(const float* x, float* a, float* b, float w, int64_t N) {{
     assert "fuse" not in {move.rewrite for move in CPP_REWRITES.moves(source)}
     apart = source.replace(between, "").replace(second, "for (int64_t j = 0; j < N; ++j) b[j] = a[j];")
     assert "fuse" in {move.rewrite for move in CPP_REWRITES.moves(apart)}
+
+
+LANES = """  for (int64_t i = 0; i < M; ++i) {
+    float s = 0.0f;
+    float lanes[16] = {};
+    for (int64_t j = 0; j < N / 16 * 16; j += 16) {
+      for (int64_t lane = 0; lane < 16; ++lane) {
+        lanes[lane] += x[i * N + (j + lane)];
+      }
+    }
+    for (int64_t j = N / 16 * 16; j < N; ++j) {
+      s += x[i * N + j];
+    }
+    for (int64_t lane = 0; lane < 16; ++lane) {
+      s += lanes[lane];
+    }
+    sums[i] = s;
+  }"""
+
+
+def test_the_lanes_of_a_seed_are_tiled_and_zeroed_for_each_tile(tmp_path: Path) -> None:
+    """`init` writes sums like this."""
+    nest = replace(
+        BY_NAME["row_stats"],
+        args="const float* x, float* sums, int64_t M, int64_t N",
+        body=LANES,
+        shapes={"x": "M,N", "sums": "M"},
+        outputs=("sums",),
+        reference=lambda a, s: {"sums": a["x"].sum(axis=1)},
+    )
+    changed = CPP_REWRITES.apply(nest.source, first(nest.source, "register_tile"))
+    assert "float lanes[MR][16] = {};" in changed
+    assert check(nest, compiled(changed, tmp_path)) == ""
+    table = nest.source.replace("[16] = {}", "[16] = {1.0f}")
+    assert not any(move.rewrite == "register_tile" for move in CPP_REWRITES.moves(table))
