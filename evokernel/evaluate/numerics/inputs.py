@@ -133,7 +133,8 @@ def draw_values(
     else:
         loud = [each for each in known if few and each in _LOUD]
         homes = (known[0], str(rng.choice(loud or known[1:] or known)))
-        values = patch_numbers(count, row, source, draw=ordinary, homes=homes, few=few)
+        far = is_float(tensor.dtype) and known[0] == "normal" and "wide" in known
+        values = patch_numbers(count, row, source, draw=ordinary, homes=homes, few=few, far=far)
         if tensor.dtype in _BEYOND_HALF and "needles" in known:
             _put_beyond_half(values, source, dtype=tensor.dtype)
     return store(values, tensor.dtype)

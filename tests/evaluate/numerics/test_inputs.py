@@ -278,3 +278,13 @@ def test_indices_at_both_ends_are_the_largest_and_kept_masks_stay_as_they_are() 
     assert [int(found[each]["i"][-1]) for each in found] == [0, 6]
     assert found[EMPTY_ENDS]["m"].any(dim=1).all()
     assert found[FULL_ENDS]["m"][-1].all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_some_rows_of_a_patchwork_are_as_far_from_zero_as_any_number_may_be(dtype: str) -> None:
+    rows = torch.cat([drawn(dtype, PATCHWORK, seed=seed) for seed in range(8)]).double()
+    assert rows.abs().max() <= 1.01e4
+    deep = (rows.amax(dim=1) < -1000).sum(), (rows.amin(dim=1) > 1000).sum(), (rows.amax(dim=1) < -150).sum()
+    assert all(deep), "far below, far above, and below where roundings stay small"
+    assert deep[0] < deep[2]
+    assert deep[2] < 40
