@@ -19,9 +19,8 @@ DTYPES = {
 """Bytes of an element by the name of its type."""
 DISTRIBUTIONS = ("normal", "offset", "wide", "integers01", "needles")
 PATCHWORK, PATCHWORK_KEPT, PATCHWORK_FEW = "patchwork", "patchwork/kept", "patchwork/few"
-"""Mixtures of a judge: of all kinds; with a true element in each row of a mask; ordinary but for few rows with one odd
-element, or an odd run, at a random place.
-"""
+"""Mixtures of a judge: of all kinds; with a true element in each row of a mask; with few odd elements or runs."""
+ENDS = EMPTY_ENDS, FULL_ENDS = "ends/0", "ends/1"  # rows at both ends of 0, or of 1 or the largest index, alone
 SCALED = {f"normal/1e{n}": 10.0**-n for n in (2, 4, 6, 8, 12, 16, 20)} | {f"normal*1e{n}": 10.0**n for n in (5, 10, 20)}
 SHIFTED = {"normal-10": -10.0, "normal+10": 10.0}
 COARSE = "normal/coarse"  # multiples of 1/16, so that numbers tie, also with constants, and -0.0 among them
@@ -308,7 +307,8 @@ class Task:
     """One line for people and prompts."""
 
     def __post_init__(self) -> None:
-        unknown = set(self.distributions) - {*DISTRIBUTIONS, PATCHWORK, PATCHWORK_KEPT, PATCHWORK_FEW, *TELLING}
+        known = {*DISTRIBUTIONS, PATCHWORK, PATCHWORK_KEPT, PATCHWORK_FEW, *ENDS, *TELLING}
+        unknown = set(self.distributions) - known
         if unknown or not self.declared:
             found = f"unknown distributions {sorted(unknown)}" if unknown else "it needs a distribution"
             raise TaskError(f"task {self.name!r}: {found}; known: {DISTRIBUTIONS}")

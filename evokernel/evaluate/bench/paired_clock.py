@@ -130,7 +130,7 @@ class PairedClock(ABC):
         """Times of one call of the candidate in the batches that count."""
         self._changes_inputs = any(tensor.role is Role.INOUT for tensor in bound.task.signature.inputs)
         self._expected = bound.tolerance(bound.workload.distribution)
-        self._others = [name for name in bound.task.distributions if name != bound.workload.distribution]
+        self._others = [name for name in bound.distributions if name != bound.workload.distribution]
         self._to_come: list[str] = []
         """Distributions of the next decoys: each one comes once before any comes again."""
         self._not_met = {*self._others}

@@ -17,7 +17,7 @@ from evokernel.evaluate.numerics.expected import Expected
 from evokernel.evaluate.numerics.hidden_shapes import hidden_name
 from evokernel.evaluate.numerics.inputs import draw, result_tensors
 from evokernel.evaluate.numerics.tolerance import expect
-from evokernel.task import PATCHWORK, PATCHWORK_FEW, Role, Task, Workload
+from evokernel.task import ENDS, PATCHWORK, PATCHWORK_FEW, Role, Task, Workload
 
 
 class WorkloadPurpose(StrEnum):
@@ -121,8 +121,9 @@ class BoundWorkload:
         if self._contents:
             return (PATCHWORK,)
         own = (self.workload.distribution,) if self.kind in TIMED else ()
-        # few rows stand out only among many, which hidden shapes seldom have
-        others = (each for each in self.task.distributions if own or each != PATCHWORK_FEW)
+        # few rows stand out only among many, which hidden shapes seldom have; ends are for fences and sanitizers
+        without = ENDS if own else (PATCHWORK_FEW, *ENDS)
+        others = (each for each in self.task.distributions if each not in without)
         return tuple(dict.fromkeys((*own, *others)))
 
     @property
@@ -238,14 +239,16 @@ class BoundWorkload:
         outputs = [tensor.name for tensor in self._results if tensor.role is Role.OUTPUT]
         return {name: self._pattern(name, self._arena.view(0, name)) for name in outputs}
 
-    def put(self, set_index: int, inputs: Mapping[str, Array], *, loud: bool = False) -> None:
-        """Copy inputs into one copy and poison its outputs.
+    def put(self, set_index: int, inputs: Mapping[str, Array], *, loud: bool = False, poisoned: bool = True) -> None:
+        """Copy inputs into one copy and poison its outputs, or leave the answer to earlier inputs there.
 
         `loud` does so with large numbers, which no maximum skips, and some ordinary ones, which none can tell from
         results.
         """
         for name, view in self.views(set_index).items():
             view.copy_(inputs[name])
+        if not poisoned:
+            return
         self._poison_sets(slice(set_index, set_index + 1))
         for tensor in self._results if loud else ():
             if tensor.role is Role.OUTPUT:

@@ -18,6 +18,8 @@ from evokernel.task import (
     BELOW,
     COARSE,
     DISTRIBUTIONS,
+    EMPTY_ENDS,
+    ENDS,
     INFINITE,
     LARGE,
     NAN,
@@ -79,6 +81,8 @@ def draw(
     What admission adds is normal but for one thing: numbers near 0 (`normal/1e4`), large ones (`normal*1e5`), ones of
     one sign (`normal-10`), ones that tie, NaN or infinities in few places, or large numbers of one sign in int32.
 
+    ends/0 and ends/1 are the first distribution of the task but for the first and the last row of each input.
+
     Floats are times the scale of their tensor. Inputs with a generator get what it makes for a new seed, whatever the
     distribution. Raises `TaskError` if the distribution is unknown, a shape has an extent below 1, or a generator
     failed.
@@ -105,10 +109,13 @@ def draw_values(
     device: str,
 ) -> Array:
     """Return `count` values such as `draw` gives one tensor, flat. Raises as `draw` does."""
-    if distribution not in (*DISTRIBUTIONS, *_PATCHWORKS, *TELLING):
+    if distribution not in (*DISTRIBUTIONS, *_PATCHWORKS, *ENDS, *TELLING):
         raise TaskError(f"unknown distribution {distribution!r}; known: {', '.join(DISTRIBUTIONS)}")
     row = shape_of(task, tensor, workload)[-1] if tensor.shape else 1
     source = InputSource(secret_generator(rng, device), torch.float64 if tensor.dtype == "float64" else torch.float32)
+    if distribution in ENDS:
+        usual = draw_values(task, workload, tensor, task.declared[0], rng, count=count, device=device)
+        return _with_ends(task, workload, tensor, usual, row=row, empty=distribution == EMPTY_ENDS)
     known, patched, few = task.declared, distribution in _PATCHWORKS, distribution == PATCHWORK_FEW
     if tensor.dtype == "bool":
         if patched and known != ("integers01",):
@@ -127,7 +134,8 @@ def draw_values(
     else:
         loud = [each for each in known if few and each in _LOUD]
         homes = (known[0], str(rng.choice(loud or known[1:] or known)))
-        values = patch_numbers(count, row, source, draw=ordinary, homes=homes, few=few)
+        far = is_float(tensor.dtype) and known[0] == "normal" and "wide" in known
+        values = patch_numbers(count, row, source, draw=ordinary, homes=homes, few=few, far=far)
         if tensor.dtype in _BEYOND_HALF and "needles" in known:
             _put_beyond_half(values, source, dtype=tensor.dtype)
     return store(values if tensor.scale == 1.0 else values.mul_(tensor.scale), tensor.dtype)
@@ -163,6 +171,16 @@ def _put_beyond_half(values: Array, source: InputSource, *, dtype: str) -> None:
     low, high = _BEYOND_HALF[dtype]
     sign = source.integers(0, 2, 1).mul_(2).sub_(1)
     values[source.integers(0, len(values), 1)] = source.integers(low, high, 1) * sign
+
+
+def _with_ends(task: Task, workload: Workload, tensor: Tensor, values: Array, *, row: int, empty: bool) -> Array:
+    """Make the first and the last row hold one number alone: no look for another one ends within the tensor."""
+    if empty and tensor.dtype == "bool" and PATCHWORK_KEPT in task.distributions:
+        return values  # a row without a true element has no answer
+    number = 0 if empty else (bound_of(task, workload, tensor) or 2) - 1
+    last = (values.numel() - 1) // row * row
+    values[:row] = values[last:] = number
+    return values
 
 
 def _has_rows(count: int, row: int) -> bool:

@@ -15,8 +15,14 @@ _PIECES = 8
 _KINDS = 10
 _MANY_PIECES, _LEAST_ODD = 32, 8
 """From so many pieces on few may be out of the ordinary, on the average at least this many."""
-_DEEP = 300.0
-"""Largest size of numbers that fill a row far below zero: their roundings stay small beside what tells them apart."""
+_DEEP, _NARROW = 300.0, 0.01
+"""Largest size of some numbers that fill a row far below zero, and what tells them apart as a part of that: their
+roundings stay small beside it.
+"""
+_APART = 0.05
+"""The same of the others, which are as large as any may be: a maximum may begin at -1000."""
+_FAR = 9
+"""The kind of these rows."""
 _SPARSE = "needles"  # a task that declares it expects large numbers in few places only
 
 _NUMBER_KINDS = {"equal": 1, "ties": 2, "outlier": 3, "run": 4}
@@ -63,12 +69,12 @@ class InputSource:
 
 
 def patch_numbers(
-    count: int, row: int, source: InputSource, *, draw: _Draw, homes: tuple[str, str], few: bool
+    count: int, row: int, source: InputSource, *, draw: _Draw, homes: tuple[str, str], few: bool, far: bool
 ) -> Array:
     """Return numbers, flat; each row, or each piece of a tensor of few rows, is of a kind of its own.
 
     Kinds: ordinary, all equal, of a small variance, small, of three values, with one outlier, with a run of equal
-    values, with a rest from the second distribution, from the second distribution altogether, far below zero.
+    values, with a rest from the second distribution, from the second distribution altogether, far from zero.
 
     Args:
         row: the length of a row.
@@ -76,6 +82,7 @@ def patch_numbers(
         draw: makes so many ordinary numbers of a distribution.
         homes: the usual distribution, and the one of what is unusual.
         few: all are ordinary but for few with one outlier.
+        far: rows far from zero hold numbers as large as those of wide.
     """
     width, pieces = pieces_of(count, row)
     usual, other = (draw(home, pieces * width).view(pieces, width) for home in homes)
@@ -83,7 +90,11 @@ def patch_numbers(
     kind = odd[:, 0]
     for number in range(1, _KINDS):  # only rows of a kind are copied: tensors may fill half of a GPU
         rows = (kind == number).nonzero()[:, 0]
-        usual[rows] = _changed(number, usual[rows], other[rows], source=source, homes=homes).to(usual.dtype)
+        if number == _FAR and far:
+            loud = draw("wide", len(rows) * width).view(-1, width).abs().amax(dim=1, keepdim=True)
+            usual[rows] = _far_from_zero(usual[rows], loud, source).to(usual.dtype)
+        elif number != _FAR:
+            usual[rows] = _changed(number, usual[rows], other[rows], source=source, homes=homes).to(usual.dtype)
     return usual.reshape(-1)[:count]
 
 
@@ -115,9 +126,15 @@ def _changed(kind: int, usual: Array, other: Array, *, source: InputSource, home
         return usual
     if kind == 7:
         return usual * torch.pow(10.0, source.uniform(-5.0, -1.0, rows))[:, None]
-    if kind == 8:
-        return one * (1 + usual * torch.pow(10.0, source.uniform(-2.0, -1.0, rows))[:, None])
-    return -loud.abs().clamp(max=_DEEP) * (1 + 0.01 * usual) if homes[1] == "wide" else usual
+    return one * (1 + usual * torch.pow(10.0, source.uniform(-2.0, -1.0, rows))[:, None])
+
+
+def _far_from_zero(usual: Array, loud: Array, source: InputSource) -> Array:
+    """Return rows about minus `loud`: a quarter `_DEEP` at most, half altogether; and a quarter about `loud` itself."""
+    kind = source.integers(0, 4, len(usual))[:, None]
+    below = -loud.clamp(max=_DEEP) * (1 + _NARROW * usual)
+    whole = loud * (1 - _APART * usual.abs().clamp(max=4.0))
+    return torch.where(kind == 0, below, torch.where(kind == 1, whole, -whole))
 
 
 def numbers_like(word: str, usual: Array, other: Array, source: InputSource, *, homes: tuple[str, str]) -> Array:

@@ -8,7 +8,7 @@ import torch
 
 from evokernel.errors import TaskError
 from evokernel.evaluate.bench.admission import admit
-from evokernel.task import TELLING, Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
+from evokernel.task import ENDS, TELLING, Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from evokernel.tasks import load_task
 
 F = torch.nn.functional
@@ -335,6 +335,22 @@ def test_a_task_whose_numbers_blow_up_on_some_patchworks_is_admitted_without_one
         found = admit(task, "cpu", rng=np.random.default_rng(seed))
         with_one += "patchwork" in found.task.distributions
     assert 0 < with_one < 16
+
+
+@pytest.mark.parametrize(
+    ("reference", "added"),
+    [
+        (lambda x, **_: x.abs(), [*ENDS]),
+        (lambda x, **_: x / x.abs().sum(1, keepdim=True), ["ends/1"]),
+        (lambda x, **_: (x - x.mean()) / x.std(1, keepdim=True), []),
+    ],
+    ids=["any numbers", "no row of zeros", "no row of equal numbers"],
+)
+def test_ends_of_one_number_are_added_where_there_is_an_answer(reference, added):
+    task = make("ends", reference, precision=Precision(reduction="64 * C"), distributions=("normal",))
+    shapes = replace(task.workloads["cpu"], probe={"R": (3, 37), "C": (3, 300)})
+    found = admit(replace(task, workloads={"cpu": shapes}), "cpu", rng=np.random.default_rng(0))
+    assert [each for each in found.task.distributions if each in ENDS] == added
 
 
 def test_an_unknown_device_class_names_the_known_ones():

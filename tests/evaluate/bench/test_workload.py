@@ -50,6 +50,9 @@ def test_inputs_are_put_into_one_copy_whose_outputs_are_poisoned(ground):
     assert torch.equal(accumulated, case.inputs["s"])
     assert is_poison(doubled, ground.poison_word).all()
     assert (ground.outputs(1)[1] == 5).all()
+    ground.put(3, case.inputs, poisoned=False)
+    assert all(torch.equal(view, case.inputs[name]) for name, view in ground.views(3).items())
+    assert (ground.outputs(3)[1] == 5).all()
     assert ground.case("normal") is case
 
 

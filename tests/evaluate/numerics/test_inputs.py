@@ -13,6 +13,8 @@ from evokernel.evaluate.numerics.patchwork import InputSource, kinds_of
 from evokernel.task import (
     DISTRIBUTIONS,
     DTYPES,
+    EMPTY_ENDS,
+    FULL_ENDS,
     PATCHWORK,
     PATCHWORK_FEW,
     PATCHWORK_KEPT,
@@ -271,3 +273,33 @@ def test_a_patchwork_of_few_has_single_loud_elements_in_few_rows(dtype: str) -> 
         assert int(loud.sum(dim=1).max()) == 1
     shares = drawn("bool", PATCHWORK_FEW, shape=("64 * R", "C")).float().mean(dim=1)
     assert ((shares - 0.5).abs() > 0.2).sum() <= 8
+
+
+@pytest.mark.parametrize(("distribution", "number"), [(EMPTY_ENDS, 0), (FULL_ENDS, 1)])
+@pytest.mark.parametrize("dtype", ["float32", "float8_e4m3fn", "int32", "int8", "uint8", "bool"])
+def test_both_ends_of_an_input_may_hold_one_number_alone(dtype: str, distribution: str, number: int) -> None:
+    values = widen(drawn(dtype, distribution)).double()
+    assert values[0].eq(number).all()
+    assert values[-1].eq(number).all()
+    assert values[1:-1].unique().numel() > 1
+    assert drawn(dtype, distribution, shape=("C",)).double().eq(number).all(), "a single row is both ends"
+
+
+def test_indices_at_both_ends_are_the_largest_and_kept_masks_stay_as_they_are() -> None:
+    task = make(Tensor("x", ("R", "C")), Tensor("i", ("R",), "int64", below=7), Tensor("m", ("R", "C"), "bool"))
+    task = replace(task, distributions=("normal", PATCHWORK_KEPT))
+    (workload,) = task.workloads["cpu"].search
+    found = {each: draw(task, workload, each, np.random.default_rng(0)) for each in (EMPTY_ENDS, FULL_ENDS)}
+    assert [int(found[each]["i"][-1]) for each in found] == [0, 6]
+    assert found[EMPTY_ENDS]["m"].any(dim=1).all()
+    assert found[FULL_ENDS]["m"][-1].all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_some_rows_of_a_patchwork_are_as_far_from_zero_as_any_number_may_be(dtype: str) -> None:
+    rows = torch.cat([drawn(dtype, PATCHWORK, seed=seed) for seed in range(8)]).double()
+    assert rows.abs().max() <= 1.01e4
+    deep = (rows.amax(dim=1) < -1000).sum(), (rows.amin(dim=1) > 1000).sum(), (rows.amax(dim=1) < -150).sum()
+    assert all(deep), "far below, far above, and below where roundings stay small"
+    assert deep[0] < deep[2]
+    assert deep[2] < 40
