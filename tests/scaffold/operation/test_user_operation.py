@@ -414,3 +414,23 @@ def test_a_bound_that_is_a_guess_is_said() -> None:
     text = "x: 8x6, counts: int32[8], own: int32[8] < 8, index: int64[4], byte: u8[4]"
     (remark,) = without_bound(text, {"counts": 8, "own": 8, "index": "N", "byte": 200})
     assert '"counts: int32[8] < 1000"' in remark
+
+
+def test_sizes_of_steps_behind_each_other_hold_inside_a_network_too(tmp_path: Path) -> None:
+    path = tmp_path / "steps.py"
+    lines = [
+        "class Steps(nn.Module):",
+        "    def __init__(self):",
+        "        super().__init__()",
+        "        self.body = nn.Sequential(*[nn.Conv1d(4, 4, 3, 2, 1, bias=False) for _ in range(5)])",
+        "    def forward(self, x):",
+        "        return self.body(x).mean(2)",
+    ]
+    path.write_text("\n".join(["import torch", "from torch import nn", *lines]), encoding="utf-8")
+    subject = find_subject(path, inputs="x: 3x4x64")
+    layout, found = analyse(subject, derive_layout(subject))
+    length = layout.inputs["x"][2]
+    assert found.traced is not None
+    for size in (64, 49, 37):
+        inner = [layout.sizes.at(shape[2], {**layout.example, str(length): size}) for shape in found.largest[-6:-1]]
+        assert inner == [(size + (1 << n) - 1) >> n for n in range(1, 6)]
