@@ -197,7 +197,7 @@ def init_project(
         config_file.write_text(MODELINE + config + _patience(seeds), encoding="utf-8")
         schema_file.write_text(schema_text(), encoding="utf-8")
         settings.tell("trying the task: right answers must pass, and wrong ones fail")
-        fewer, admission, unfit = admission_of(task, all_at_once=not settings.fewer_distributions)
+        fewer, admission, unfit = admission_of(task, fewer_distributions=settings.fewer_distributions)
         if fewer:
             kept = tuple(each for each in task.declared if each not in fewer)
             draft = replace(draft, distributions=kept, left_out=fewer)

@@ -25,14 +25,14 @@ _TRIES = 3
 """Admissions of such a task: inputs and sizes are random, and one may pass by luck."""
 
 
-def admission_of(task: Task, *, all_at_once: bool) -> tuple[tuple[str, ...], str, str]:
+def admission_of(task: Task, *, fewer_distributions: bool) -> tuple[tuple[str, ...], str, str]:
     """Return the distributions to leave out, the result of the admission, and the reason where the task is unfit.
 
-    Distributions are left out where honest answers are refused on them, and not on the others. Not `all_at_once`: the
-    admission must hold several times.
+    Distributions are left out where honest answers are refused on them, and not on the others. With
+    `fewer_distributions` they are left out for any other reason, too, and each admission must hold several times.
     """
-    admission, unfit = _admission(task, times=1 if all_at_once else _TRIES)
-    for fewer in _FEWER if unfit and (not all_at_once or "(distribution " in unfit) else ():
+    admission, unfit = _admission(task, times=_TRIES if fewer_distributions else 1)
+    for fewer in _FEWER if unfit and (fewer_distributions or "(distribution " in unfit) else ():
         kept = tuple(each for each in task.declared if each not in fewer)
         found, better = _admission(replace(task, distributions=kept), times=_TRIES)
         if not better:

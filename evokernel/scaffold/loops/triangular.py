@@ -1,4 +1,4 @@
-"""Triangular factors and systems as one primitive each: the lower factor, and rows from the first to the last."""
+"""Linear algebra: triangular factors and systems as one primitive each, and what is said of all others."""
 
 from evokernel.scaffold.loops.operation_graph import Node, OperationGraph, Shape
 
