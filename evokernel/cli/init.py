@@ -1,5 +1,6 @@
 """`evokernel init`: from a PyTorch operation to a task, kernels to start from and a config."""
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     "--inputs",
     default="",
     metavar="TEXT",
-    help='Example inputs: "x: bf16[8192x4096], i: int64[8192] < 4096, m: bool[64], eps: 1e-6". Default: get_inputs().',
+    help='Example inputs: "x: bf16[8192x4096], i: int64[8192] < 4096, o: int32[65] sorted < 4097, m: bool[64], '
+    'eps: 1e-6". Default: get_inputs().',
 )
 @shapes_option
 @click.option(
@@ -78,11 +80,16 @@ def command(
     With --from-run the most frequent sizes of the calls are the first search workloads, weighted by how often they
     came. The script is run in the sandbox, without a GPU.
     """
+    # torch's threads wait for each other thousands of times, and take a busy machine's time while they do
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from evokernel.scaffold.project import ProjectSettings, init_project
 
     file, name = _told_apart(place, name) if place else (None, name)
     settings = ProjectSettings(
-        devices=("cpu", "cuda") if device == "auto" else (device,), cpu_dtype=cpu_dtype or "", shapes=shapes
+        devices=("cpu", "cuda") if device == "auto" else (device,),
+        cpu_dtype=cpu_dtype or "",
+        shapes=shapes,
+        tell=_tell,
     )
     force, save = asked["force"], asked["save"]
     if save and not asked["training"]:
@@ -93,7 +100,10 @@ def command(
         )
     if (file is None) == (asked["from_run"] is None) or (asked["from_run"] is None) != (asked["function"] is None):
         raise click.UsageError("expected FILE.py, or --from-run SCRIPT.py --function NAME")
-    click.echo("running the operation, and building kernels for it: half a minute, sometimes two", err=True)
+    click.echo(
+        "running the operation at many sizes, to find those that may vary; all takes half a minute, sometimes two",
+        err=True,
+    )
     if file is None:
         if name or inputs or shapes or asked["training"]:
             raise click.UsageError("--name, --inputs, --shapes and --training belong to FILE.py, not to --from-run")
@@ -105,6 +115,11 @@ def command(
         )
     project = init_project(file, name=name, inputs=inputs, out=out or file.parent, force=force, settings=settings)
     _show(project)
+
+
+def _tell(text: str) -> None:
+    """Say on stderr what is done next."""
+    click.echo(f"  {text}", err=True)
 
 
 def _told_apart(place: Path, name: str) -> tuple[Path, str]:

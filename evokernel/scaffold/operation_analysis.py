@@ -2,14 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from math import prod
 from typing import Any
 
 from evokernel.errors import TaskError
-from evokernel.scaffold.loops.trace import Traced, extents, flop_terms, reduction_terms, to_graph, trace
-from evokernel.scaffold.operation.dimensions import Layout, in_steps_of_two, with_one_size_fixed
+from evokernel.scaffold.loops.trace import Traced, extents, flop_terms, reduction_terms, settled, to_graph, trace
+from evokernel.scaffold.operation.dimensions import Layout, in_steps_of_two, shapes_at, with_one_size_fixed
 from evokernel.scaffold.operation.sizes import FIRST, SECOND, NotGeneral, NotGeneralSize, SymbolicSizes, in_python
 from evokernel.scaffold.operation.trial import counted_flops, operations_of
 from evokernel.scaffold.operation.user_operation import UserOperation
@@ -17,6 +17,9 @@ from evokernel.scaffold.workloads import dims_of
 
 _MOST_TRACED = 20_000
 """Operations of torch in all steps that a reference takes in Python which are written down."""
+
+_ROUND, _BESIDE = 64, (1, 63)
+"""Beside multiples of this the halves of halves are all odd: of the first those rounded up, of the second down."""
 
 
 @dataclass
@@ -49,16 +52,16 @@ def analyse(
     follow simple rules only then, as `base ** (d / (d - 2))` does not. `own` are shapes by input that the layout must
     have room for.
     """
-    made = _analyse(subject, layout)
+    layout, made = _analyse(subject, layout)
     others = []
     if made.unruly or layout.sizes.cut_in_halves:
         others.append(in_steps_of_two(subject, layout))
     if made.unruly and made.largest and len(layout.dimensions) > 1:
         others.append(with_one_size_fixed(subject, layout))
     for each in chain.from_iterable(others):
-        other = _analyse(subject, each)
-        if not other.unruly and not each.sizes.cut_in_halves and _has_room(each, own):
-            return each, other
+        found, other = _analyse(subject, each)
+        if not other.unruly and not found.sizes.cut_in_halves and _has_room(found, own):
+            return found, other
     return layout, made
 
 
@@ -75,7 +78,8 @@ def _has_room(layout: Layout, own: Sequence[Mapping[str, tuple[int, ...]]]) -> b
     return True
 
 
-def _analyse(subject: UserOperation, layout: Layout) -> OperationAnalysis:
+def _analyse(subject: UserOperation, layout: Layout) -> tuple[Layout, OperationAnalysis]:
+    """Return the analysis, and the layout with sizes that hold for what is computed on the way."""
     units = {dimension.axes: dimension.unit for dimension in layout.dimensions}
     pairs = {name: (list(tensor.shape), list(tensor.shape)) for name, tensor in subject.inputs.items()}
     for place, dimension in enumerate(layout.dimensions):
@@ -99,11 +103,17 @@ def _analyse(subject: UserOperation, layout: Layout) -> OperationAnalysis:
             raise NotGeneral(f"its steps in Python are {count} operations, too many to be written down")
         dtypes = {name: tensor.dtype for name, tensor in subject.inputs.items()}
         first, second = trace(call, shapes, layout.sizes, dtypes=dtypes)
+        further = [
+            (dims, {name: lying(name, [*shape]) for name, shape in shapes_at(layout, dims).items()})
+            for more in _BESIDE
+            for dims in [{name: size // _ROUND * _ROUND + more for name, size in layout.sizes.first.items()}]
+        ]
+        layout = replace(layout, sizes=settled((first, second), layout.sizes, call, further, dtypes=dtypes))
     except NotGeneral as error:
         whole = max(layout.inputs.values(), key=len)
         unruly = isinstance(error, NotGeneralSize)
         estimate = _estimate(subject, layout, whole)
-        return OperationAnalysis(flops=estimate, reduction=str(whole[-1]), why=str(error), unruly=unruly)
+        return layout, OperationAnalysis(flops=estimate, reduction=str(whole[-1]), why=str(error), unruly=unruly)
     made = OperationAnalysis(
         _sum(flop_terms(first), layout.sizes), _lengths(reduction_terms(first), layout), extents(first)
     )
@@ -112,7 +122,7 @@ def _analyse(subject: UserOperation, layout: Layout) -> OperationAnalysis:
         made.exact = made.traced.exact_on_integers
     except NotGeneral as error:
         made.why, made.unruly = str(error), isinstance(error, NotGeneralSize)
-    return made
+    return layout, made
 
 
 def _estimate(subject: UserOperation, layout: Layout, whole: Sequence[str | int]) -> str:

@@ -1,11 +1,13 @@
 """Parameters of a module that do not count in its results, such as a bias that a norm takes out again."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 
 from evokernel.scaffold.operation.dimensions import Layout, shapes_at
+from evokernel.scaffold.operation.trial import in_one_thread
 from evokernel.scaffold.operation.user_operation import UserOperation
 from evokernel.scaffold.workloads import least_sizes
 
@@ -24,6 +26,7 @@ _MOST_ELEMENTS = 20_000_000
 """Elements of the inputs above which nothing is tried: each try takes a pass forward and one back."""
 
 
+@in_one_thread()
 def useless_apart(subject: UserOperation, layout: Layout, scales: Mapping[str, float]) -> UserOperation:
     """Return the operation with parameters that do not count as zeros, so that they are no inputs of a kernel.
 
@@ -41,8 +44,7 @@ def useless_apart(subject: UserOperation, layout: Layout, scales: Mapping[str, f
     for inputs in _drawn(wide, layout, scales):
         try:
             useless &= _without_slope(wide, inputs, useless)
-            result = _results(wide, inputs)
-            useless = {name for name in useless if _same(wide, inputs, name, result)}
+            useless = _without_effect(wide, inputs, sorted(useless), _results(wide, inputs)) if useless else useless
         except Exception:  # noqa: BLE001 - a user's function may raise anything; then nothing is known here
             continue
         if not useless:
@@ -81,22 +83,51 @@ def _without_slope(subject: UserOperation, inputs: Mapping[str, torch.Tensor], n
     return {name for name in names if slopes[name] <= _NO_SLOPE * largest} if largest > 0 else set()
 
 
-def _same(subject: UserOperation, inputs: Mapping[str, torch.Tensor], name: str, expected: list[torch.Tensor]) -> bool:
-    """Say whether results stay as they are with other numbers in place of one input.
+def _without_effect(
+    subject: UserOperation, inputs: Mapping[str, torch.Tensor], names: Sequence[str], expected: list[torch.Tensor]
+) -> set[str]:
+    """Return those of the inputs named that results stay as they are without.
 
-    A deep module multiplies roundings, so that results differ then, too: as much as where the input moves by a few.
+    A deep module has many, and each try is a pass through it: they are exchanged together, and halves of them where
+    that changes results.
     """
-    given = inputs[name]
+    if _same(subject, inputs, names, expected):
+        return {*names}
+    middle = len(names) // 2
+    halves = (names[:middle], names[middle:]) if middle else ()
+    return {name for half in halves for name in _without_effect(subject, inputs, half, expected)}
 
-    def change(other: torch.Tensor) -> float:
-        return max(map(_change, _results(subject, {**inputs, name: other}), expected))
 
-    changed = max(map(change, (torch.zeros_like(given), given + torch.randn_like(given))))
+def _same(
+    subject: UserOperation, inputs: Mapping[str, torch.Tensor], names: Sequence[str], expected: list[torch.Tensor]
+) -> bool:
+    """Say whether results stay as they are with other numbers in place of some inputs.
+
+    A deep module multiplies roundings, so that results differ then, too: as much as where the inputs move by a few.
+    """
+    given = {name: inputs[name] for name in names}
+
+    def change(other: Callable[[torch.Tensor], torch.Tensor]) -> float:
+        changed = {name: other(each) for name, each in given.items()}
+        return max(map(_change, _results(subject, {**inputs, **changed}), expected))
+
+    changed = 0.0
+    for other in (torch.zeros_like, _moved):
+        if not (made := change(other)) <= _ABOVE_NOISE * _NOISE:  # more than any noise that counts as such, or NaN
+            return False
+        changed = max(changed, made)
     if changed <= _NO_CHANGE:
         return True
-    steps = [count * torch.finfo(given.dtype).eps for count in _ROUNDINGS]
-    noise = max(change(given * (1 + step * torch.randn_like(given))) for step in steps)
+    noise = max(change(partial(_rounded, count)) for count in _ROUNDINGS)
     return noise <= _NOISE and changed <= _ABOVE_NOISE * noise
+
+
+def _rounded(count: int, values: torch.Tensor) -> torch.Tensor:
+    return values * (1 + count * torch.finfo(values.dtype).eps * torch.randn_like(values))
+
+
+def _moved(values: torch.Tensor) -> torch.Tensor:
+    return values + torch.randn_like(values)
 
 
 def _change(result: torch.Tensor, due: torch.Tensor) -> float:

@@ -2,24 +2,27 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from importlib.util import cache_from_source
 from itertools import chain
 from math import prod
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from evokernel.errors import TaskError
-from evokernel.evaluate.bench.admission import admit
 from evokernel.evaluate.build.confined_generators import confine_generators
 from evokernel.scaffold.config_schema import MODELINE, SCHEMA_FILE, schema_text
 from evokernel.scaffold.distributions import restricted
+from evokernel.scaffold.loops.triangular import library_steps
 from evokernel.scaffold.operation.dimensions import Layout, derive_layout, layout_without, shapes_at
-from evokernel.scaffold.operation.example_text import parse_inputs
-from evokernel.scaffold.operation.index_bounds import find_bounds, find_offsets, find_signed, tied_by_indices
+from evokernel.scaffold.operation.example_text import parse_inputs, without_bound
+from evokernel.scaffold.operation.index_bounds import (
+    find_bounds,
+    find_offsets,
+    find_signed,
+    tied_by_indices,
+    unsorted_offsets,
+)
 from evokernel.scaffold.operation.trial import (
     changes_apart,
     gpu_complaint,
@@ -31,36 +34,22 @@ from evokernel.scaffold.operation.trial import (
 from evokernel.scaffold.operation.user_operation import UserOperation, find_subject
 from evokernel.scaffold.operation_analysis import OperationAnalysis, analyse
 from evokernel.scaffold.parameter_gradients import useless_apart
+from evokernel.scaffold.project_admission import admission_of
 from evokernel.scaffold.project_precision import project_precision, tensor_dtypes
-from evokernel.scaffold.project_seeds import COMPILE_S, OperationTask, Seed, make_seeds
+from evokernel.scaffold.project_seeds import COMPILE_S, OperationTask, Seed, make_seeds, quiet
 from evokernel.scaffold.task_text import TaskDraft, task_text, template
 from evokernel.scaffold.weight_scales import weight_scales
 from evokernel.scaffold.workloads import LIMITS, WorkloadCosts, WorkloadDraft, dims_of, plan_workloads
 from evokernel.source.expressions import evaluate
-from evokernel.task import DISTRIBUTIONS, DTYPES, Task, Workload, WorkloadSet
+from evokernel.task import DISTRIBUTIONS, DTYPES, Task
 from evokernel.tasks import load_task
 
 _ENDS: Mapping[str, str] = {"cpp": ".cpp", "triton": "_triton.py", "cuda": ".cu.py"}
-_TRIED_WITHOUT_GPU_BYTES = 1 << 19
-"""Size of the tensors that GPU workloads are tried with on a processor."""
-
-_TRIED_WITHOUT_GPU_FLOPS = 50_000_000
-"""Operations of such a workload: it is computed a hundred times, in fp64 too."""
-
 _MOST_COMPILED = 600
 """Operations of torch in all steps that a reference takes in Python which a compiler is asked to write down."""
 
 _QUICK_COMPILE_S = 3.0
 """Time of a compiler that a search's own limit has room for on a busy machine, in s."""
-
-_LARGER = 16
-"""Times as large a workload is tried where a task is refused on that one."""
-
-_FEWER = (("wide",), ("offset",), ("wide", "offset"), ("wide", "offset", "needles"))
-"""Distributions that are left out, in this order, where honest answers are refused on them."""
-
-_TRIES = 3
-"""Admissions of such a task: inputs and sizes are random, and one may pass by luck."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +96,8 @@ class ProjectSettings:
     """Returns the GPU program to start from, for the task and its file; None for Inductor's."""
     gpu_language: str = "triton"
     """Language of that program."""
+    tell: Callable[[str], None] = quiet
+    """Called with what is done next, in words: a deep network takes minutes."""
 
 
 _DEFAULT = ProjectSettings()
@@ -137,6 +128,7 @@ def init_project(
     """
     subject = changes_apart(state_apart(find_subject(path, name=name, inputs=inputs, example_inputs=example_inputs)))
     layout, (devices, complaint) = tied_by_indices(subject, derive_layout(subject)), _devices(subject, settings)
+    settings.tell(f"finding out which of {len(subject.parameters)} parameters count")
     scales = weight_scales(subject, layout)
     if (counting := useless_apart(subject, layout, scales)) is not subject:
         subject, layout = counting, layout_without(layout, counting)
@@ -147,6 +139,7 @@ def init_project(
         texts = (*settings.shapes, *settings.device_shapes.get(device, ()))
         return [*(dict(shapes) for shapes, _ in settings.called[1:]), *map(_shapes, texts)]
 
+    settings.tell("writing down its operations, and planning sizes to measure and to check")
     layout, analysis = analyse(plain, layout, own=[*chain.from_iterable(map(own, devices))])
     ranges, offsets = find_bounds(subject, layout), find_offsets(subject, layout)
     stem = settings.stem or stem_of(subject)
@@ -201,27 +194,37 @@ def init_project(
             traced=analysis.traced,
             why=analysis.why,
             kernel=settings.kernel,
+            tell=settings.tell,
         )
         config = template("config.yaml.txt", stem=stem, task=task_file.name, file=path.name)
         config_file.write_text(MODELINE + config + _patience(seeds), encoding="utf-8")
         schema_file.write_text(schema_text(), encoding="utf-8")
-        admission, unfit = _admission(task, times=_TRIES if settings.fewer_distributions else 1)
-        for fewer in _FEWER if unfit and (settings.fewer_distributions or "(distribution " in unfit) else ():
+        settings.tell("trying the task: right answers must pass, and wrong ones fail")
+        fewer, admission, unfit = admission_of(task, fewer_distributions=settings.fewer_distributions)
+        if fewer:
             kept = tuple(each for each in task.declared if each not in fewer)
-            admission, better = _admission(replace(task, distributions=kept), times=_TRIES)
-            if not better:
-                draft, unfit = replace(draft, distributions=kept, left_out=fewer), ""
-                task_file.write_text(task_text(draft, stem=stem, out=out), encoding="utf-8")
-                task = _loaded(task_file)
-                break
+            draft = replace(draft, distributions=kept, left_out=fewer)
+            task_file.write_text(task_text(draft, stem=stem, out=out), encoding="utf-8")
+            task = _loaded(task_file)
     return Project(
         files=(task_file, *files.values(), config_file, schema_file),
         task=task,
         layout=layout,
         seeds=seeds,
-        remarks=tuple(filter(None, (complaint, floats.remark, _left_out(draft), *_remarks(subject, layout, plans)))),
+        remarks=tuple(
+            filter(
+                None,
+                (
+                    complaint,
+                    floats.remark,
+                    _left_out(draft),
+                    *_remarks(subject, layout, plans),
+                    *without_bound(inputs, ranges),
+                ),
+            )
+        ),
         admission=admission,
-        unfit=unfit,
+        unfit=unfit and unfit + (unsorted_offsets(subject, layout) or library_steps(analysis.why)),
     )
 
 
@@ -274,17 +277,13 @@ def _refuse_to_replace(files: Iterable[Path], *, force: bool) -> None:
 
 @contextmanager
 def whole_or_nothing(files: Iterable[Path]) -> Iterator[None]:
-    """Remove the new ones of these files, and bytecode of them, where the block fails or is interrupted."""
+    """Remove the new ones of these files where the block fails or is interrupted."""
     new = [file for file in files if not file.exists()]
     try:
         yield
     except BaseException:
         for file in new:
-            bytecode = Path(cache_from_source(file))
-            for each in (file, bytecode):
-                each.unlink(missing_ok=True)
-            with suppress(OSError):  # it holds bytecode of other files, or was never there
-                bytecode.parent.rmdir()
+            file.unlink(missing_ok=True)
         raise
 
 
@@ -340,52 +339,3 @@ def _cut(device: str, plan: WorkloadDraft) -> str:
         f"your {'size' if len(own) == 1 else 'sizes'} {', '.join(own)} would take long on {device}, where only "
         f"{', '.join(measured)} are measured: put {'it' if len(own) == 1 else 'them'} into the task file to change that"
     )
-
-
-def _admission(task: Task, *, times: int = 1) -> tuple[str, str]:
-    """Return the result of the admission on each device class and nothing, or nothing and the reason against it."""
-    found = []
-    try:
-        for device in task.workloads:
-            said = [_admitted(task.on(device), device) for _ in range(times)]
-            found.append(f"{device}: {said[-1]}")
-    except TaskError as error:
-        return "", str(error)
-    return "; ".join(found), ""
-
-
-def _admitted(task: Task, device: str) -> str:
-    """Return the result of an admission, that of a task for GPUs on sizes that a processor can try.
-
-    Raises `TaskError` as `admit`.
-    """
-    if device != "cuda":
-        return admit(task, device, rng=np.random.default_rng()).message
-    small, larger = _shrunk(task), _shrunk(task, times=_LARGER)
-    try:
-        return admit(small, device, rng=np.random.default_rng()).message
-    except TaskError:
-        if larger.workloads == small.workloads:
-            raise
-        # the end of a wide window lies beyond the edges of a small image
-        return admit(larger, device, rng=np.random.default_rng()).message
-
-
-def _shrunk(task: Task, *, times: int = 1) -> Task:
-    """Return a task for GPUs with a search workload that a processor can try; `times` as large a one."""
-    ((device, workloads),) = task.workloads.items()
-    sizes, small = dict(workloads.search[0].sizes), Workload("small", workloads.search[0].sizes)
-    weights = task.bytes_at(Workload("least", {**small.dims, **_least(workloads, sizes)}))  # no smaller at any size
-    most_bytes, most_flops = weights + times * _TRIED_WITHOUT_GPU_BYTES, times * _TRIED_WITHOUT_GPU_FLOPS
-    while task.bytes_at(small) > most_bytes or task.flops_at(small) > most_flops:
-        least = _least(workloads, sizes)
-        wide = [name for name, size in sizes.items() if size // 2 >= max(least[name], 1)]
-        if not wide:
-            break
-        sizes[max(wide, key=lambda name: sizes[name])] //= 2
-        small = Workload("small", dict(sizes))
-    return replace(task, workloads={device: replace(workloads, search=(small,))})
-
-
-def _least(workloads: WorkloadSet, sizes: Mapping[str, int]) -> dict[str, int]:
-    return {name: workloads.range_of(name, sizes)[0] if name in workloads.probe else 1 for name in sizes}

@@ -82,6 +82,10 @@ class OperationTask:
     """Reason why a compiler would write too many kernels for a GPU; empty where it is asked for them."""
 
 
+def quiet(text: str) -> None:
+    """Say nothing of what is done next."""
+
+
 def make_seeds(
     origin: OperationTask,
     files: Mapping[str, Path],
@@ -89,13 +93,16 @@ def make_seeds(
     traced: Traced | None,
     why: str,
     kernel: Callable[[Task, Path], str] | None = None,
+    tell: Callable[[str], None] = quiet,
 ) -> tuple[Seed, ...]:
     """Write a kernel in each language: a right one, or one that is built and fails, with all that its author needs.
 
-    `kernel` returns a GPU program for the task and its file, in place of Inductor's.
+    `kernel` returns a GPU program for the task and its file, in place of Inductor's. `tell` is called with what is done
+    next, in words.
     """
     made = []
     for language, file in files.items():
+        tell(f"writing {file.name}, and comparing it with the operation")
         compile_s = 0.0
         if language == "cpp":
             task = origin.task.on("cpu")

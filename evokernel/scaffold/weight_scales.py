@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from evokernel.scaffold.operation.dimensions import Layout
-from evokernel.scaffold.operation.trial import counted_flops, without_data
+from evokernel.scaffold.operation.trial import counted_flops, in_one_thread, without_data
 from evokernel.scaffold.operation.user_operation import UserOperation
 from evokernel.scaffold.parameter_gradients import small_shapes
 
@@ -28,6 +28,7 @@ _PRODUCTS = {_aten.convolution: (1, 2), _aten.addmm: (2, 0), _aten.mm: (1, None)
 _COPIES = (_aten.clone, _aten._to_copy)
 
 
+@in_one_thread()
 def weight_scales(subject: UserOperation, layout: Layout) -> dict[str, float]:
     """Return the factor on the numbers of each weight and bias of an operation, by name; nothing where none is needed.
 

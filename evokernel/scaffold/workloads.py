@@ -10,7 +10,7 @@ import torch
 
 from evokernel.errors import TaskError
 from evokernel.scaffold.operation.dimensions import Layout, shapes_at
-from evokernel.scaffold.operation.trial import outputs_of
+from evokernel.scaffold.operation.trial import in_one_thread, outputs_of
 from evokernel.scaffold.operation.user_operation import UserOperation
 
 _LEAST = (1, 2, 3, 4, 8, 16, 32)
@@ -198,6 +198,7 @@ def _scaled(
     return made
 
 
+@in_one_thread()
 def least_sizes(subject: UserOperation, layout: Layout) -> Dims:
     """Return the smallest sizes with finite results, or with any results where none are finite.
 

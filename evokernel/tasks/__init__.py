@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from evokernel.errors import TaskError
+from evokernel.source.python_file import without_bytecode
 from evokernel.task import Task
 
 _HERE = Path(__file__).parent
@@ -126,7 +127,8 @@ def load_task(spec: str) -> Task:
     sys.modules[name] = module
     sys.path.insert(0, str(path.parent))  # a task file may import its neighbours, as a script would
     try:
-        loader.loader.exec_module(module)
+        with without_bytecode():
+            loader.loader.exec_module(module)
     except TaskError:
         raise
     except SystemExit as error:  # in a thread of an event loop it would end the loop, and leave its tasks unread

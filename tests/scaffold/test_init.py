@@ -1,7 +1,7 @@
 """`init` on real operations: what it finds out, what it writes, and that the kernel is right."""
 
 import json
-import py_compile
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -303,7 +303,6 @@ def test_nothing_half_written_is_left(tmp_path: Path) -> None:
     def interrupted() -> None:
         with whole_or_nothing([old, new]):
             new.write_text("half = 1")
-            py_compile.compile(str(new))  # as an import does
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -324,15 +323,35 @@ def get_inputs():
 """
 
 
-def test_offsets_get_a_generator(tmp_path: Path) -> None:
+@pytest.mark.parametrize("inputs", ["", "crow: int64[9] sorted < 33, col: int64[32] < 24, values: 32, x: 24"])
+def test_offsets_get_a_generator(tmp_path: Path, inputs: str) -> None:
     (folder := tmp_path / "own").mkdir()  # the sandbox reads it as another user
     (path := folder / "ops.py").write_text(CSR, encoding="utf-8")
-    project = init_project(path, out=folder / "out", settings=ON_CPU)
+    project = init_project(path, inputs=inputs, out=folder / "out", settings=ON_CPU)
     assert kernel(project)
+    assert not [*folder.rglob("__pycache__")]
     crow, col = project.task.signature.inputs[:2]
     assert crow.generator is not None
     assert crow.below == f"{project.task.signature.inputs[2].shape[0]} + 1"
     assert col.generator is None
+
+
+def test_offsets_in_no_order_are_told_how_to_be_sorted(tmp_path: Path) -> None:
+    (folder := tmp_path / "own").mkdir()
+    (path := folder / "ops.py").write_text(CSR, encoding="utf-8")
+    inputs = "crow: int64[9] < 33, col: int64[32] < 24, values: 32, x: 24"
+    project = init_project(path, inputs=inputs, out=folder / "out", settings=ON_CPU)
+    assert '--inputs "crow: int64[9] sorted < 33"' in project.unfit
+
+
+def test_operation_of_a_library_is_named_and_it_is_said_what_to_do(tmp_path: Path) -> None:
+    told = list[str]()
+    path = tmp_path / "ops.py"
+    path.write_text("import torch\ndef spectrum(a): return torch.linalg.eigvalsh(a + a.mT)\n", encoding="utf-8")
+    settings = ProjectSettings(devices=("cpu",), tell=told.append)
+    project = init_project(path, inputs="a: 12x12", out=tmp_path, settings=settings)
+    assert re.search(r"torch\.linalg\.eigh \(aten\._linalg_eigh\) is a function of a library.*Write", seedless(project))
+    assert any("spectrum.cpp" in text for text in told)
 
 
 def test_what_is_searched_is_sorted(tmp_path: Path) -> None:

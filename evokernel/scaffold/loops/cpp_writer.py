@@ -19,7 +19,7 @@ from evokernel.scaffold.loops.index_arithmetic import (
     value_of,
     window_place,
 )
-from evokernel.scaffold.loops.loop_order import LANES, lane_loops, over_lanes, runs_along, sums_along
+from evokernel.scaffold.loops.loop_order import LANES, lane_loops, over_lanes, runs_along, takes_lanes
 from evokernel.scaffold.loops.operation_graph import (
     PLACES,
     REDUCTIONS,
@@ -191,18 +191,18 @@ class CppWriter:
             rows += self._around([*inner, outer[-1]], [*reduced, extents[-1]], [update])
             return self._around(outer[:-1], extents[:-1], [*rows, *copied])
         begin, step, found = self._total(node, texts, value_of(across[0], self._sizes) if across else "0")
-        if not (inner and sums_along(node, texts, inner[-1], reduced[-1])):
+        if not (inner and takes_lanes(node, texts, inner[-1], reduced[-1])):
             return self._enclosed(outer, extents, [*begin, *self._around(inner, reduced, step), f"{place} = {found};"])
         ahead = loop_index(reduced_shape(node), [*inner[:-1], f"({inner[-1]} + {self._lane})"], self._sizes)
         total = f"{self._lanes}[{self._lane}]"
         update = accumulate(node.op, total, [self._text(*use) for use in summands(node, index, ahead)], whole=False)
         size = self._sizes.text(reduced[-1])
-        size = size if size.isalnum() else f"({size})"
         loops = self._around(
             inner[:-1], reduced[:-1], lane_loops(inner[-1], size, lane=self._lane, step=update, rest=step)
         )
-        begin.append(f"{self._start(node)[0]} {self._lanes}[{LANES}] = {{}};")
-        loops += over_lanes(self._lane, f"{found} += {total};")
+        kind, first = self._start(node)
+        begin += [f"{kind} {self._lanes}[{LANES}];", *over_lanes(self._lane, f"{total} = {first};")]
+        loops += over_lanes(self._lane, accumulate(node.op, found, [ExpressionText(total, ATOM)], whole=False))
         return self._enclosed(outer, extents, [*begin, *loops, f"{place} = {found};"])
 
     def _scan(self, node: Node, buffer: str) -> list[str]:

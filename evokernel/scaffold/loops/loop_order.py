@@ -7,9 +7,9 @@ from evokernel.scaffold.loops.expression_text import ExpressionText
 from evokernel.scaffold.loops.operation_graph import VIEWS, Node, OperationGraph
 
 LANES = 16
-"""Totals of one sum that goes through memory: floats of the widest vector registers."""
+"""Totals of one reduction that goes through memory: floats of the widest vector registers."""
 _FEWEST = 4 * LANES
-"""Elements of a sum of known length that gets so many totals."""
+"""Elements of a reduction of known length that gets so many totals."""
 _WORD = re.compile(r"\w+")
 _SUBSCRIPT = re.compile(r"\[([^][]*)\]")
 _TERM = re.compile(r"(?:^|\+ )\(?@(?: [+-] [^][()*/%@]+)?\)?(?= \+|$)")
@@ -38,16 +38,17 @@ def runs_along(texts: list[str], variable: str) -> bool:
     return any(moves) and None not in moves
 
 
-def sums_along(node: Node, texts: list[ExpressionText], variable: str, extent: int) -> bool:
-    """Say whether a reduction is a sum that goes through memory along a variable, with nothing but arithmetic."""
+def takes_lanes(node: Node, texts: list[ExpressionText], variable: str, extent: int) -> bool:
+    """Say whether a sum or an extremum goes through memory along a variable, with nothing but arithmetic."""
     written = [each.text for each in texts]
     plain = not any("std::" in text or "?" in text for text in written)
-    sums = node.op in ("sum", "matmul") and node.kind == "float"
-    return sums and extent >= _FEWEST and plain and runs_along(written, variable)
+    lanes = node.op in ("sum", "matmul", "amax", "amin") and node.kind == "float"
+    return lanes and extent >= _FEWEST and plain and runs_along(written, variable)
 
 
 def lane_loops(variable: str, size: str, *, lane: str, step: str, rest: Sequence[str]) -> list[str]:
-    """Return the loops of a sum whose elements go to several totals by turns, and those over what is left."""
+    """Return the loops of a reduction whose elements go to several totals by turns, and those over what is left."""
+    size = size if size.isalnum() else f"({size})"
     whole = f"{size} / {LANES} * {LANES}"
     return [
         f"for (int64_t {variable} = 0; {variable} < {whole}; {variable} += {LANES}) {{",

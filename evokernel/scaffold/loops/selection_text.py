@@ -7,14 +7,13 @@ from evokernel.scaffold.loops.operation_graph import SCANS, Node
 
 
 def accumulate(op: str, total: str, texts: list[ExpressionText], *, whole: bool) -> str:
-    """Return the statement that takes one more element, or the factors of one, into a total."""
+    """Return the statement that takes one more element, the factors of one, or another total into a total."""
     if op in ("amax", "amin"):
-        if whole:
-            return f"{total} = std::{op[1:]}<int64_t>({total}, {texts[0].text});"
-        return f"{total} = std::{'fmax' if op == 'amax' else 'fmin'}({total}, {texts[0].text});"
+        kind = "int64_t" if whole else "float"  # a total is never NaN: std::fmax would cost instructions for that
+        return f"{total} = std::{op[1:]}<{kind}>({total}, {texts[0].text});"
     if op in ("prod", "cumprod"):
         return f"{total} *= {texts[0].text};"
-    if op == "matmul":
+    if op == "matmul" and len(texts) > 1:
         return f"{total} += {wrapped(texts[0], 6)} * {wrapped(texts[1], 7)};"
     return f"{total} += {texts[0].text};"
 

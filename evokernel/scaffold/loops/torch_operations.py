@@ -22,7 +22,7 @@ from evokernel.scaffold.loops.operation_graph import (
 )
 from evokernel.scaffold.loops.recurrence_steps import recurrence_node
 from evokernel.scaffold.loops.reductions import RUNNING_EXTREMES, extreme, ordered, running, running_extremes, variance
-from evokernel.scaffold.loops.triangular import cholesky, solved
+from evokernel.scaffold.loops.triangular import cholesky, solved, without_loop
 from evokernel.scaffold.loops.window_operations import average_pooling, convolution, max_pooling
 from evokernel.scaffold.operation.sizes import NotGeneral, SymbolicSizes
 from evokernel.scaffold.operation.trial import dtype_name
@@ -104,7 +104,7 @@ class OperationConverter:
         if made is None:
             rule = _RULES.get(f"{library}.{name}")
             if rule is None:
-                raise NotGeneral(f"the operation {library}.{name} has no naive loop yet")
+                raise NotGeneral(without_loop(library, name))
             made = rule(self, node)
         self._values[node] = made
 

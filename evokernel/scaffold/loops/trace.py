@@ -2,8 +2,8 @@
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -21,7 +21,7 @@ from evokernel.scaffold.decompositions.loop_rules import LOOP_RULES
 from evokernel.scaffold.loops.constant_tensors import held_numbers
 from evokernel.scaffold.loops.operation_graph import Node
 from evokernel.scaffold.loops.torch_operations import OperationConverter
-from evokernel.scaffold.operation.sizes import NotGeneral, NotGeneralSize, SymbolicSizes
+from evokernel.scaffold.operation.sizes import NotGeneral, NotGeneralSize, Quotient, SymbolicSizes
 from evokernel.scaffold.operation.trial import without_data
 
 Call = Callable[[dict[str, Any]], Any]
@@ -90,11 +90,58 @@ def trace(
     )
     if [str(node.target) for node in first] != [str(node.target) for node in second]:
         raise NotGeneral("the reference computes differently at different sizes")
-    for one, other in zip(first, second, strict=True):
-        for shape, shape_2 in zip(_shapes(one), _shapes(other), strict=True):
-            for extent, extent_2 in zip(shape, shape_2, strict=True):
-                sizes.learn(extent, extent_2)
+    _learn(first, second, sizes)
     return first, second
+
+
+def _learn(first: Any, second: Any, sizes: SymbolicSizes) -> None:
+    for one, other in zip(first, second, strict=True):
+        for extent, extent_2 in _extent_pairs(one, other):
+            sizes.learn(extent, extent_2)
+
+
+def _extent_pairs(one: Any, other: Any) -> Iterator[tuple[int, int]]:
+    """Yield the extents of a value in two traces."""
+    for pair in zip(_shapes(one), _shapes(other), strict=True):
+        yield from zip(*pair, strict=True)
+
+
+def settled(
+    graphs: tuple[Any, Any],
+    sizes: SymbolicSizes,
+    call: Call,
+    further: Sequence[tuple[Mapping[str, int], Mapping[str, tuple[int, ...]]]],
+    *,
+    dtypes: Mapping[str, torch.dtype],
+) -> SymbolicSizes:
+    """Return sizes whose quotients hold at further dimensions, too: two traces fit several rules for halves of halves.
+
+    Args:
+        graphs: both traces.
+        sizes: as they have learnt them.
+        call: the reference.
+        further: dimensions, and shapes of the inputs at them.
+        dtypes: of the inputs, by name.
+
+    Raises `NotGeneralSize` where no simple rule is left.
+    """
+    if all(quotient.divisor == 1 for quotient in sizes.quotients.values()):
+        return sizes
+    found = list[tuple[Mapping[str, int], dict[int, int]]]()
+    for dims, shapes in further:
+        with suppress(NotGeneral):  # not every operation takes sizes of every kind
+            pairs = zip(graphs[0], _graph(call, shapes, dtypes), strict=True)
+            found.append((dims, {a: b for one, other in pairs for a, b in _extent_pairs(one, other)}))
+    while wrong := {each for dims, due in found for each in _wrong(sizes, dims, due)}:
+        sizes = SymbolicSizes(sizes.names, wrong={*sizes.wrong, *wrong})
+        _learn(*graphs, sizes)
+    return sizes
+
+
+def _wrong(sizes: SymbolicSizes, dims: Mapping[str, int], due: Mapping[int, int]) -> Iterator[tuple[int, Quotient]]:
+    """Yield the quotients, by their size in the first trace, that are the first to differ from what is due."""
+    off = {size for size, extent in due.items() if sizes.depends(size) and sizes.at(size, dims) != extent}
+    return ((size, each) for size, each in sizes.quotients.items() if size in off and not off & {each.base, each.other})
 
 
 def to_graph(first: Any, second: Any, sizes: SymbolicSizes) -> Traced:

@@ -1,4 +1,4 @@
-"""Triangular factors and systems as one primitive each: the lower factor, and rows from the first to the last."""
+"""Linear algebra: triangular factors and systems as one primitive each, and what is said of all others."""
 
 from evokernel.scaffold.loops.operation_graph import Node, OperationGraph, Shape
 
@@ -44,3 +44,22 @@ def _reversed(graph: OperationGraph, node: Node, count: int) -> Node:
 
 def _with_batch(graph: OperationGraph, node: Node, shape: Shape) -> Node:
     return graph.broadcast(node, shape, tuple(range(len(shape) - len(node.shape), len(shape))))
+
+
+_LIBRARY = "is a function of a library, whose steps torch does not show and whose last bits may differ between calls"
+
+
+def without_loop(library: str, name: str) -> str:
+    """Return why an operation of torch has no plain loop, and what to do about one of linear algebra."""
+    if "linalg_" not in name:
+        return f"the operation {library}.{name} has no naive loop yet"
+    known = f"torch.linalg.{name.partition('linalg_')[2].removesuffix('_ex')} ({library}.{name})"
+    return (
+        f"{known} {_LIBRARY}: expected operations on tensors. Write its steps out in the function, as rotations or "
+        "products of matrices, or fill in a kernel that gives the same results"
+    )
+
+
+def library_steps(why: str) -> str:
+    """Return a reason of `without_loop` as one more sentence, where it is about a library."""
+    return f". {why}" if _LIBRARY in why else ""

@@ -1,7 +1,7 @@
 """Example inputs as text, for example `x: bf16[8192x4096], idx: int64[8192] < 4096, eps: 1e-6`."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,10 +18,14 @@ _SHORT = {
 }  # fmt: skip
 _EXTENTS = r"[1-9]\d*(?:\s*[x,]\s*[1-9]\d*)*"
 _TENSOR = re.compile(
-    rf"(?:(?P<dtype>[a-z]\w*)\s*\[(?P<inner>{_EXTENTS}|)\]|(?P<plain>{_EXTENTS}))(?:\s*<\s*(?P<below>\d+))?"
+    rf"(?:(?P<dtype>[a-z]\w*)\s*\[(?P<inner>{_EXTENTS}|)\]|(?P<plain>{_EXTENTS}))(?P<sorted>\s+sorted\b)?"
+    r"(?:\s*<\s*(?P<below>\d+))?"
 )
-_FORMS = '"name: 1024x1024", "name: bf16[1024x1024]", "name: int64[1024] < 4096", "name: f32[]" or "name: 0.5"'
-_FEW = 8
+_FORMS = (
+    '"name: 1024x1024", "name: bf16[1024x1024]", "name: int64[1024] < 4096", "name: int32[65] sorted < 4097" for '
+    'offsets that rise from 0 to 4096, "name: f32[]" or "name: 0.5"'
+)
+FEW = 8
 """Integers without a bound are drawn below this."""
 
 
@@ -48,7 +52,8 @@ def _guess(name: str) -> str:
 def parse_inputs(text: str) -> dict[str, Any]:
     """Return example inputs by name: `x: 64x32` is a tensor, `eps: 1e-6`, `causal: True` and `mode: 'a'` are not.
 
-    The largest integer of a tensor with a bound N is N - 1. Raises `TaskError` if an item is not of that form.
+    The largest integer of a tensor with a bound N is N - 1; sorted ones begin at 0. Raises `TaskError` if an item
+    is not of that form.
     """
     made: dict[str, Any] = {}
     generator = torch.Generator().manual_seed(0)
@@ -88,8 +93,13 @@ def parse_tensor(name: str, text: str, *, generator: torch.Generator) -> torch.T
         raise TaskError(f"--inputs {name}: the type {dtype!r} is none of {', '.join(DTYPES)}")
     if found["below"] and "int" not in dtype:
         raise TaskError(f"--inputs {name}: a bound is for integers; write for example int64[1024] < {found['below']}")
+    if found["sorted"] and (not shape or dtype == "bool"):
+        raise TaskError(
+            f"--inputs {name}: sorted is for numbers along an axis; write for example int32[65] sorted < 4097"
+        )
     try:
-        return _random_tensor(name, shape, dtype, below=found["below"], generator=generator)
+        made = _random_tensor(name, shape, dtype, below=found["below"], generator=generator)
+        return _in_order(made) if found["sorted"] else made
     except (RuntimeError, TypeError, ValueError) as error:  # the last two for what is no 64-bit number
         raise TaskError(f"--inputs {name}: {text} cannot be made here: {str(error).splitlines()[0]}") from error
 
@@ -104,12 +114,34 @@ def _random_tensor(
     kind = torch.iinfo(torch_dtype(dtype))
     if not below and kind.bits == 8:
         return torch.randint(kind.min, kind.max + 1, shape, generator=generator).to(torch_dtype(dtype))
-    bound = int(below or _FEW)
+    bound = int(below or FEW)
     if not 1 <= bound <= kind.max + 1:
         raise TaskError(f"--inputs {name}: {dtype} below {bound}; expected < 1 to < {kind.max + 1}")
     values = torch.randint(0, bound, shape, generator=generator)
     values.view(-1)[-1] = bound - 1
     return values.to(torch_dtype(dtype))
+
+
+def _in_order(values: torch.Tensor) -> torch.Tensor:
+    """Return numbers sorted along the last axis; integers with more than one number along it begin at 0."""
+    made = values.sort(-1).values if values.element_size() > 1 else values.float().sort(-1).values.to(values.dtype)
+    if not made.is_floating_point() and made.shape[-1] > 1:
+        made[..., -1], made[..., 0] = values.max(), 0
+    return made
+
+
+def without_bound(text: str, ranges: Mapping[str, str | int]) -> list[str]:
+    """Return a remark on each input of integers that example inputs give no bound, so that a guess is its range.
+
+    `ranges` are what the inputs of the task stay below, by name: a size where the integers index.
+    """
+    made = []
+    for name, _, value in (item.partition(":") for item in _items(text)):
+        name, found = name.strip(), _TENSOR.fullmatch(value.strip())
+        if found and not found["below"] and ranges.get(name) == FEW:
+            example = f"{name}: {found[0]} < 1000"
+            made.append(f'{name} holds integers below {FEW}, since --inputs names no bound: "{example}" would be one')
+    return made
 
 
 def _constant(name: str, value: str) -> Any:

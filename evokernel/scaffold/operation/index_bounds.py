@@ -8,7 +8,7 @@ import torch
 
 from evokernel.errors import TaskError
 from evokernel.scaffold.operation.dimensions import Layout, shapes_at, with_equal_sizes_as_one, with_one_size_fixed
-from evokernel.scaffold.operation.trial import runs
+from evokernel.scaffold.operation.trial import in_one_thread, runs
 from evokernel.scaffold.operation.user_operation import UserOperation
 from evokernel.source.expressions import evaluate
 
@@ -17,6 +17,7 @@ _SIZE, _TINY, _MOST_UNEVEN = 19, 3, 5
 _SMALL = (11, 13, 17, 19, 23, 7, 5, 29, 31, 3, 37, 41, 43, 47, 53, 59)
 
 
+@in_one_thread()
 def tied_by_indices(subject: UserOperation, layout: Layout) -> Layout:
     """Return the layout with equal sizes of the example as one where indices fit only some of the sizes otherwise.
 
@@ -94,6 +95,7 @@ def _numbers(tensor: torch.Tensor) -> None:
     tensor.copy_(torch.randn(tensor.shape, generator=torch.Generator().manual_seed(0)))
 
 
+@in_one_thread()
 def find_bounds(subject: UserOperation, layout: Layout) -> dict[str, str | int]:
     """Return what each input of integers stays below, by name; nothing for signed ones.
 
@@ -129,6 +131,7 @@ class ValueRange:
     """Share of the mark in the example."""
 
 
+@in_one_thread()
 def find_signed(subject: UserOperation, layout: Layout) -> dict[str, ValueRange]:
     """Return the ranges of signed integers beside floating-point inputs, by name.
 
@@ -177,6 +180,23 @@ def find_offsets(subject: UserOperation, layout: Layout) -> dict[str, str | int]
         if ends and ((tensor.diff() != 1).any() or _has_one_less(layout, layout.inputs[name][0])):
             found[name] = ends[0]
     return found
+
+
+def unsorted_offsets(subject: UserOperation, layout: Layout) -> str:
+    """Return what to do where integers of the example may be meant as offsets, and are in no order; else nothing."""
+    offsets = find_offsets(subject, layout)
+    for name, tensor in subject.inputs.items():
+        if name in offsets or tensor.dtype not in (torch.int32, torch.int64) or tensor.ndim != 1:
+            continue
+        last = int(tensor.max())
+        others = [shape for other, shape in layout.inputs.items() if other != name]
+        if any(evaluate(extent, layout.example) == last for shape in others for extent in shape):
+            kind = str(tensor.dtype).removeprefix("torch.")
+            return (
+                f'. If {name!r} holds offsets into rows, say so: --inputs "{name}: {kind}[{len(tensor)}] sorted < '
+                f'{last + 1}" makes some that rise from 0 to {last}, and the task gets a generator of such'
+            )
+    return ""
 
 
 def _has_one_less(layout: Layout, extent: str | int) -> bool:

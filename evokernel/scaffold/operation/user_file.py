@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from evokernel.errors import TaskError
+from evokernel.source.python_file import without_bytecode
 
 _PREFIX = "_evokernel_source_"
 _LOADS = ("LOAD_GLOBAL", "LOAD_DEREF")
@@ -61,7 +62,8 @@ def load_source(path: Path, *, sha256: str = "") -> ModuleType:
     added = [str(path.parent), *[str(folders[0].parent)] * packaged]
     sys.path[:0] = added
     try:
-        loader.loader.exec_module(module)
+        with without_bytecode():
+            loader.loader.exec_module(module)
     except Exception as error:
         raise TaskError(f"{path}{_line(error, path)} raised {type(error).__name__}: {error}") from error
     finally:

@@ -67,6 +67,8 @@ class UserOperation:
     """Arguments that hold tensors, by the operation's own names; their tensors are inputs."""
     single: frozenset[str] = frozenset()
     """Inputs that have no axes in the operation, and one axis of one element for a kernel."""
+    tried: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What `trial` has found, by shapes."""
 
     @property
     def title(self) -> str:
@@ -80,9 +82,9 @@ class UserOperation:
 
     def empty(self, shapes: Mapping[str, tuple[int, ...]], *, device: str = "cpu") -> dict[str, torch.Tensor]:
         """Return inputs of these shapes, with the dtypes and the order of axes of the example, and no contents."""
-        made = {}
+        made, orders = {}, self.orders
         for name, shape in shapes.items():
-            order = self.orders.get(name, tuple(range(len(shape))))
+            order = orders.get(name, tuple(range(len(shape))))
             dense = torch.empty([shape[axis] for axis in order], dtype=self.inputs[name].dtype, device=device)
             made[name] = dense.permute([order.index(axis) for axis in range(len(shape))])
         return made

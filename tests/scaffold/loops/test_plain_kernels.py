@@ -78,14 +78,15 @@ def test_loops_compute_what_torch_computes(library: ctypes.CDLL, name: str) -> N
             torch.testing.assert_close(ours, theirs.contiguous(), rtol=1e-4, atol=1e-5)
 
 
-def test_a_sum_through_memory_has_several_totals_where_its_length_allows() -> None:
+@pytest.mark.parametrize(("op", "step"), [("sum", "lanes[lane] +="), ("amax", "lanes[lane] = std::max<float>(lanes")])
+def test_a_reduction_through_memory_has_several_totals_where_its_length_allows(op: str, step: str) -> None:
     sizes = SymbolicSizes(("N", "K"))
     graph = OperationGraph()
     for shape, several in (((FIRST[0], FIRST[1]), True), ((FIRST[0], 8), False)):
         rows = graph.node("input", (), attrs=("input 0",), shape=shape, kind="float")
-        nodes = {"out": graph.reduce("sum", graph.pointwise("mul", rows, rows), (1,))}
+        nodes = {"out": graph.reduce(op, graph.pointwise("mul", rows, rows), (1,))}
         source = "\n".join(CppWriter(nodes, sizes, arguments=["x"], taken=["N", "K", "out"]).body())
-        assert ("lanes[lane] +=" in source) is several
+        assert (step in source) is several
 
 
 def test_steps_that_are_alike_are_loops_inside_each_other() -> None:

@@ -1,6 +1,7 @@
 """What `init` says where a file leaves something open."""
 
 import re
+import sys
 from math import prod
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import torch
 
 from evokernel.errors import TaskError
 from evokernel.scaffold.operation.dimensions import derive_layout
-from evokernel.scaffold.operation.example_text import parse_inputs
+from evokernel.scaffold.operation.example_text import parse_inputs, without_bound
 from evokernel.scaffold.operation.index_bounds import find_bounds, tied_by_indices
 from evokernel.scaffold.operation.trial import changes_apart, counted_flops, state_apart
 from evokernel.scaffold.operation.user_operation import find_subject
@@ -356,3 +357,80 @@ def test_buffers_of_indices_that_a_call_reads_are_inputs(tmp_path: Path) -> None
     assert sorted(subject.kept) == ["signed", "unread"]
     layout = derive_layout(subject)
     assert find_bounds(subject, layout) == {"index": layout.inputs["table"][0]}
+
+
+def test_parameters_that_do_not_count_are_tried_together(tmp_path: Path) -> None:
+    path = tmp_path / "deep.py"
+    lines = [
+        "passes = []",
+        "class Deep(nn.Module):",
+        "    def __init__(self):",
+        "        super().__init__()",
+        "        self.layers = nn.ModuleList(nn.Linear(6, 6) for _ in range(12))",
+        "    def forward(self, x):",
+        "        passes.append(x.dtype)",
+        "        for layer in self.layers:",
+        "            y = layer(x)",
+        "            x = torch.tanh(y - y.mean(0)) + x",
+        "        return x",
+    ]
+    path.write_text("\n".join(["import torch", "from torch import nn", *lines]), encoding="utf-8")
+    subject = find_subject(path, inputs="x: 8x6")
+    layout = derive_layout(subject)
+    passes = sys.modules[type(subject.target).__module__].passes
+    passes.clear()
+    threads = torch.get_num_threads()
+    assert set(useless_apart(subject, layout).zeros) == {f"layers.{number}.bias" for number in range(12)}
+    assert passes.count(torch.float64) < 3 * 12  # not several passes for each of them
+    assert torch.get_num_threads() == threads
+
+
+def test_an_operation_is_tried_once_at_each_size(tmp_path: Path) -> None:
+    path = tmp_path / "counted.py"
+    path.write_text(
+        "shapes = []\ndef counted(x):\n    shapes.append(tuple(x.shape))\n    return 2 * x\n", encoding="utf-8"
+    )
+    subject = find_subject(path, inputs="x: 6x4")
+    for _ in range(2):
+        derive_layout(subject)
+    shapes = sys.modules[subject.target.__module__].shapes
+    assert len(shapes) == len(set(shapes))
+
+
+def test_sorted_integers_rise_from_zero_to_the_largest() -> None:
+    made = parse_inputs(
+        "offsets: int32[65] sorted < 4097, ids: u8[3x40] sorted, edges: f32[12] sorted, last: i64[1] sorted < 3"
+    )
+    assert all(bool((each.diff(dim=-1) >= 0).all()) for each in made.values())
+    assert (int(made["offsets"][0]), int(made["offsets"][-1]), made["offsets"].dtype) == (0, 4096, torch.int32)
+    assert int(made["last"]) == 2
+    with pytest.raises(TaskError, match="sorted is for numbers along an axis"):
+        parse_inputs("n: int64[] sorted < 3")
+    with pytest.raises(TaskError, match="rise from 0 to 4096"):
+        parse_inputs("offsets: int32[65] rising")
+
+
+def test_a_bound_that_is_a_guess_is_said() -> None:
+    text = "x: 8x6, counts: int32[8], own: int32[8] < 8, index: int64[4], byte: u8[4]"
+    (remark,) = without_bound(text, {"counts": 8, "own": 8, "index": "N", "byte": 200})
+    assert '"counts: int32[8] < 1000"' in remark
+
+
+def test_sizes_of_steps_behind_each_other_hold_inside_a_network_too(tmp_path: Path) -> None:
+    path = tmp_path / "steps.py"
+    lines = [
+        "class Steps(nn.Module):",
+        "    def __init__(self):",
+        "        super().__init__()",
+        "        self.body = nn.Sequential(*[nn.Conv1d(4, 4, 3, 2, 1, bias=False) for _ in range(5)])",
+        "    def forward(self, x):",
+        "        return self.body(x).mean(2)",
+    ]
+    path.write_text("\n".join(["import torch", "from torch import nn", *lines]), encoding="utf-8")
+    subject = find_subject(path, inputs="x: 3x4x64")
+    layout, found = analyse(subject, derive_layout(subject))
+    length = layout.inputs["x"][2]
+    assert found.traced is not None
+    for size in (64, 49, 37):
+        inner = [layout.sizes.at(shape[2], {**layout.example, str(length): size}) for shape in found.largest[-6:-1]]
+        assert inner == [(size + (1 << n) - 1) >> n for n in range(1, 6)]
