@@ -37,7 +37,7 @@ class _Number(click.FloatRange):
         return number
 
 
-def number(low: float, high: float | None = None, *, low_open: bool = False) -> click.ParamType:
+def number(low: float, high: float | None = None, *, low_open: bool = False) -> click.FloatRange:
     """Return the type of an option that takes a finite number from `low` to `high`."""
     return _Number(low, high, min_open=low_open)
 

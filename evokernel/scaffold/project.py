@@ -128,10 +128,7 @@ def init_project(
     """
     subject = changes_apart(state_apart(find_subject(path, name=name, inputs=inputs, example_inputs=example_inputs)))
     layout, (devices, complaint) = tied_by_indices(subject, derive_layout(subject)), _devices(subject, settings)
-    settings.tell(f"finding out which of {len(subject.parameters)} parameters count")
-    scales = weight_scales(subject, layout)
-    if (counting := useless_apart(subject, layout, scales)) is not subject:
-        subject, layout = counting, layout_without(layout, counting)
+    subject, layout, scales = _that_counts(subject, layout, settings.tell)
     floats = project_precision(subject, layout, devices, cpu_dtype=settings.cpu_dtype)
     plain = subject.with_floats(floats.on.get("cpu") or floats.signature) if floats.changes else subject
 
@@ -226,6 +223,17 @@ def init_project(
         admission=admission,
         unfit=unfit and unfit + (unsorted_offsets(subject, layout) or library_steps(analysis.why)),
     )
+
+
+def _that_counts(
+    subject: UserOperation, layout: Layout, tell: Callable[[str], None]
+) -> tuple[UserOperation, Layout, dict[str, float]]:
+    """Return an operation without the parameters that do not count, its layout, and the scales of its weights."""
+    if subject.parameters:
+        tell(f"finding out which of {len(subject.parameters)} parameters count")
+    scales = weight_scales(subject, layout)
+    counting = useless_apart(subject, layout, scales)
+    return counting, layout if counting is subject else layout_without(layout, counting), scales
 
 
 def _places(subject: UserOperation, layout: Layout, ranges: Mapping[str, str | int]) -> dict[str, tuple[str, str]]:

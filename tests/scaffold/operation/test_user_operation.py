@@ -380,7 +380,7 @@ def test_parameters_that_do_not_count_are_tried_together(tmp_path: Path) -> None
     passes = sys.modules[type(subject.target).__module__].passes
     passes.clear()
     threads = torch.get_num_threads()
-    assert set(useless_apart(subject, layout).zeros) == {f"layers.{number}.bias" for number in range(12)}
+    assert set(useless_apart(subject, layout, {}).zeros) == {f"layers.{number}.bias" for number in range(12)}
     assert passes.count(torch.float64) < 3 * 12  # not several passes for each of them
     assert torch.get_num_threads() == threads
 
