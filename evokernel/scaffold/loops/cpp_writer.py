@@ -196,12 +196,11 @@ class CppWriter:
         ahead = loop_index(reduced_shape(node), [*inner[:-1], f"({inner[-1]} + {self._lane})"], self._sizes)
         total = f"{self._lanes}[{self._lane}]"
         update = accumulate(node.op, total, [self._text(*use) for use in summands(node, index, ahead)], whole=False)
-        size = self._sizes.text(reduced[-1])
-        loops = self._around(
-            inner[:-1], reduced[:-1], lane_loops(inner[-1], size, lane=self._lane, step=update, rest=step)
-        )
+        lanes = lane_loops(inner[-1], self._sizes.text(reduced[-1]), lane=self._lane, step=update, rest=step)
+        loops = self._around(inner[:-1], reduced[:-1], lanes)
         kind, first = self._start(node)
-        begin += [f"{kind} {self._lanes}[{LANES}];", *over_lanes(self._lane, f"{total} = {first};")]
+        begin.append(f"{kind} {self._lanes}[{LANES}]{' = {}' * (first[0] == '0')};")
+        begin += over_lanes(self._lane, f"{total} = {first};") if first[0] != "0" else []
         loops += over_lanes(self._lane, accumulate(node.op, found, [ExpressionText(total, ATOM)], whole=False))
         return self._enclosed(outer, extents, [*begin, *loops, f"{place} = {found};"])
 
