@@ -8,10 +8,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import click
-
 from archive.lineage import lineage_graph
 from archive.store import Store
+from evokernel.cli.display.text import stdout
 from evokernel.cli.locate import store_path
 from evokernel.errors import StoreError
 from evokernel.records.candidate import Candidate
@@ -152,7 +151,7 @@ class Run:
         Args:
             name: the candidate; for the best one, what clearly leads the search since that was measured.
             out: the folder; one beside the store if left out.
-            progress: say on stderr what a new measurement, which takes minutes, is at.
+            progress: whether to print what a new measurement, which takes minutes, is at.
 
         Raises:
             NotExported: the kernel fails the new measurement, or cannot be an operator; the message says why.
@@ -201,7 +200,8 @@ def _export(path: Path, name: str, folder: Path, notify: Callable[[str], None]) 
 
 
 def _say(text: str) -> None:
-    click.echo(f"evokernel: {text}", err=True)
+    """Print a message where progress of a search is printed: a notebook would show stderr as a fault."""
+    stdout().print(text, soft_wrap=True)
 
 
 def _keep_quiet(text: str) -> None:

@@ -45,7 +45,7 @@ def test_a_function_becomes_a_run_and_an_operator(here: Path, capsys: pytest.Cap
         assert "new best" in shown
         assert f"best kernel {run.best().candidate.id}" in shown
         operator = run.load()
-        assert "evokernel: judging " in capsys.readouterr().err
+        assert " anew, in fresh processes" in capsys.readouterr().out
         assert torch.allclose(operator(x, shift), shifted(x, shift), atol=1e-5)
         folder = run.facts.path.with_name(f"{run.facts.path.stem}-{run.best().candidate.id[:8]}")
         written = (folder / "provenance.json").stat().st_mtime_ns
