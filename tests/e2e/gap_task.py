@@ -1,4 +1,4 @@
-"""A task whose reference is infinite at one even size, N = 14, which no hidden shape with two probes has."""
+"""A task whose reference is infinite at one even size, N = 214, which no hidden shape of its judge has."""
 
 import torch
 
@@ -6,7 +6,7 @@ from evokernel.task import Precision, Role, Scalar, Signature, Task, Tensor, Wor
 
 
 def reference(x: torch.Tensor, **_: int) -> torch.Tensor:
-    return x * 3.0 / (x.shape[1] - 14)
+    return x * 3.0 / (x.shape[1] - 214)
 
 
 def _size(m: int, n: int) -> Workload:
@@ -23,7 +23,7 @@ task = Task(
     ),
     workloads={
         "cpu": WorkloadSet(
-            search=(_size(64, 65),), holdout=(_size(40, 33),), probe={"M": (1, 9), "N": (1, 41)}, probes=2
+            search=(_size(64, 65),), holdout=(_size(40, 33),), probe={"M": (1, 9), "N": (1, 241)}, probes=2
         )
     },
     flops="2 * M * N",

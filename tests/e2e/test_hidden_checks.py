@@ -27,24 +27,24 @@ HEAD = '#include <cstdint>\nextern "C" void run(const float* x, int64_t M, int64
 SEED = f"""{HEAD}    for (int64_t i = 0; i < M * N; ++i) {{
         volatile double slow = x[i];
         for (int round = 0; round < 50; ++round) slow = slow + 0.0;
-        y[i] = (float)slow * 3.0f / (float)(N - 14);
+        y[i] = (float)slow * 3.0f / (float)(N - 214);
     }}
 }}
 """
 PROPOSED = [
-    {"sizes": {"M": 3, "N": 99}, "reason": "out of range"},
-    {"sizes": {"M": 3, "N": 14}, "reason": "the reference divides by zero"},
-    {"sizes": {"M": 3, "N": 20}, "contents": {"x": ["ties", "huge"]}, "reason": "no such word"},
-    {"sizes": {"M": 3, "N": 22}, "contents": {"x": ["normal", "ties"]}, "reason": "the last element is left out"},
+    {"sizes": {"M": 3, "N": 999}, "reason": "out of range"},
+    {"sizes": {"M": 3, "N": 214}, "reason": "the reference divides by zero"},
+    {"sizes": {"M": 3, "N": 200}, "contents": {"x": ["ties", "huge"]}, "reason": "no such word"},
+    {"sizes": {"M": 3, "N": 222}, "contents": {"x": ["normal", "ties"]}, "reason": "the last element is left out"},
 ]
 STEPS = 6
 
 
-def wrong_at_22(variant: int) -> str:
+def wrong_at_222(variant: int) -> str:
     return (
-        f"{HEAD}    const float scale = (float)(N - 14);  // variant {variant}\n"
+        f"{HEAD}    const float scale = (float)(N - 214);  // variant {variant}\n"
         "    for (int64_t i = 0; i < M * N; ++i) y[i] = x[i] * 3.0f / scale;\n"
-        f"    if (N == 22) y[M * N - 1] = {variant}.0f;\n}}\n"
+        f"    if (N == 222) y[M * N - 1] = {variant}.0f;\n}}\n"
     )
 
 
@@ -65,7 +65,7 @@ class Script:
         else:
             self.kernels += 1
             self.written.append(prompt)
-            text = f"IDEA: divide once {self.kernels}\nPREDICTED: 9x\n\n```cpp\n{wrong_at_22(self.kernels)}```\n"
+            text = f"IDEA: divide once {self.kernels}\nPREDICTED: 9x\n\n```cpp\n{wrong_at_222(self.kernels)}```\n"
         handler.give(json.dumps(completion(text)).encode())
 
 
@@ -147,7 +147,7 @@ def test_the_check_is_stored_elites_leave_and_later_kernels_are_refused(
         assert store.verify() == []
         facts, (added,) = list(store.facts()), store.added_checks()
         status = read_status(store)
-    assert dict(added.check.sizes) == {"M": 3, "N": 22}
+    assert dict(added.check.sizes) == {"M": 3, "N": 222}
     assert (added.operator, added.model) == ("testing", "main")
     results = [fact for fact in facts if isinstance(fact, ResultEntry)]
     before = [fact for fact in results if fact.seq < added.seq]
@@ -162,7 +162,7 @@ def test_the_check_is_stored_elites_leave_and_later_kernels_are_refused(
         assert (fact.evaluation.status, fact.evaluation.stage) == (Status.NUMERICAL, Stage.CORRECTNESS)
         assert "a hidden check that was added in this run" in fact.evaluation.feedback
         said = re.sub(r"the error is \S+ times", "", fact.evaluation.feedback)  # any digits: contents are drawn
-        assert "22" not in said.replace(fact.proposal.candidate.id, "")
+        assert "222" not in said.replace(fact.proposal.candidate.id, "")
         assert fact.evaluation.key.environment.startswith(before[0].evaluation.key.environment + "; hidden checks ")
 
     state = search.state.archipelago
@@ -173,10 +173,10 @@ def test_the_check_is_stored_elites_leave_and_later_kernels_are_refused(
     assert again.state.fingerprint() == search.state.fingerprint()
 
     (reason,) = [fact.no_candidate.reason for fact in facts if isinstance(fact, EmptyStep)][:1]
-    assert "N=99 is out of range: N is from 1 to 41" in reason or "in force already" in reason
+    assert "N=999 is out of range: N is from 1 to 241" in reason or "in force already" in reason
     document = status_document(status)["hidden_checks"]
     assert [each["broke"] for each in document] == [list(added.broke)]
-    assert not any("N=22" in prompt for prompt in script.written), "a prompt for kernels tells the size"
+    assert not any("N=222" in prompt for prompt in script.written), "a prompt for kernels tells the size"
 
 
 @pytest.mark.slow
@@ -197,8 +197,8 @@ def test_what_is_unfit_changes_nothing_and_the_reason_is_kept(
         for fact in facts
     )
     said = next(fact.no_candidate.reason for fact in facts if isinstance(fact, EmptyStep))
-    assert "N=99 is out of range: N is from 1 to 41" in said
+    assert "N=999 is out of range: N is from 1 to 241" in said
     assert "the reference is not finite on distribution normal" in said
     assert "x cannot be huge; the words for it are normal, offset, equal, ties, outlier, run" in said
     assert search.state.archipelago.history.checks == []
-    assert "- N: 1 to 41" in script.tested[0]
+    assert "- N: 1 to 241" in script.tested[0]
