@@ -8,11 +8,11 @@ import click
 from rich.text import Text
 
 from evokernel.cli.display.tables import put, sheet, workloads
-from evokernel.cli.display.text import DIM, GOOD, STRONG, clean, interval, microseconds, say, stderr, stdout, times
+from evokernel.cli.display.text import DIM, GOOD, STRONG, clean, interval, say, stderr, stdout, times
 from evokernel.cli.locate import open_store
 from evokernel.cli.options import PATH, number, store_option
 from evokernel.cli.training import check_training, export_training, training_options
-from evokernel.records.timing import Speedup
+from evokernel.records.timing import Speedup, microseconds
 from evokernel.report.best import best_kernel, candidate_id
 
 if TYPE_CHECKING:

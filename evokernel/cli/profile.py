@@ -8,8 +8,9 @@ import click
 from rich.text import Text
 
 from evokernel.cli.display.tables import put, table
-from evokernel.cli.display.text import DIM, STRONG, WARN, clean, microseconds, stdout
+from evokernel.cli.display.text import DIM, STRONG, WARN, clean, stdout
 from evokernel.cli.options import EXISTING_FILE, POSITIVE, json_option
+from evokernel.records.timing import microseconds
 
 _SHOWN = 12
 _PROPOSED = 5

@@ -203,23 +203,14 @@ def init_project(
             draft = replace(draft, distributions=kept, left_out=fewer)
             task_file.write_text(task_text(draft, stem=stem, out=out), encoding="utf-8")
             task = _loaded(task_file)
+    remarks = (complaint, floats.remark, _left_out(draft), *_remarks(subject, layout, plans))
+    remarks += (*without_bound(inputs, ranges),)
     return Project(
         files=(task_file, *files.values(), config_file, schema_file),
         task=task,
         layout=layout,
         seeds=seeds,
-        remarks=tuple(
-            filter(
-                None,
-                (
-                    complaint,
-                    floats.remark,
-                    _left_out(draft),
-                    *_remarks(subject, layout, plans),
-                    *without_bound(inputs, ranges),
-                ),
-            )
-        ),
+        remarks=tuple(filter(None, remarks)),
         admission=admission,
         unfit=unfit and unfit + (unsorted_offsets(subject, layout) or library_steps(analysis.why)),
     )

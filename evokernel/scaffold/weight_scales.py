@@ -75,13 +75,13 @@ class _Products(TorchDispatchMode):  # type: ignore[misc]
         self.biases: set[str] = set()
         self.layers = 0
         self._names = {_key(each): name for name, each in inputs.items()}
-        self._layers: dict[int, int] = {}
+        self._depths: dict[int, int] = {}
         self._kept: list[torch.Tensor] = []  # so that no memory is taken for another tensor's
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = func(*args, **(kwargs or {}))
         given = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
-        layers = max((self._layers.get(_key(each), 0) for each in given), default=0)
+        layers = max((self._depths.get(_key(each), 0) for each in given), default=0)
         named = [name for each in given if (name := self._names.get(_key(each)))]
         if places := _PRODUCTS.get(func.overloadpacket):
             weight, bias = (None if place is None else args[place] for place in places)
@@ -96,7 +96,7 @@ class _Products(TorchDispatchMode):  # type: ignore[misc]
         for each in tree_leaves(made):
             if isinstance(each, torch.Tensor):
                 self._kept.append(each)
-                self._layers[_key(each)] = max(layers, self._layers.get(_key(each), 0))
+                self._depths[_key(each)] = max(layers, self._depths.get(_key(each), 0))
                 if func.overloadpacket in _COPIES and named:
                     self._names[_key(each)] = named[0]
         return made

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from evokernel.cli.display.text import clean, duration, interval, microseconds, one_line, reason, stdout, times
+from evokernel.cli.display.text import clean, duration, interval, one_line, reason, stdout, times
 from evokernel.cli.display.word_table import WordTable
-from evokernel.records.timing import Speedup
+from evokernel.records.timing import Speedup, microseconds
 
 
 @given(st.text())

@@ -17,7 +17,6 @@ from evokernel.cli.display.text import (
     WARN,
     clean,
     interval,
-    microseconds,
     one_line,
     styled_speedup,
     times,
@@ -26,7 +25,7 @@ from evokernel.cli.display.word_table import WordTable, wrapped
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation
 from evokernel.records.llm import Insight
-from evokernel.records.timing import Speedup, bounds
+from evokernel.records.timing import Speedup, bounds, microseconds
 from evokernel.report.best import BestKernel
 from evokernel.report.provenance import Provenance
 from evokernel.report.status import RunFacts

@@ -6,7 +6,6 @@ from rich.console import Console
 from rich.text import Text
 
 from evokernel.records.timing import Speedup
-from evokernel.records.timing import microseconds as microseconds
 from evokernel.report.safe_text import clean as clean
 from evokernel.report.safe_text import one_line as one_line
 from evokernel.report.safe_text import reason as reason
