@@ -64,7 +64,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # How many processes run tests; those of one file stay together, and files come in their order: by default the files with
 # the fewest tests come last, which are the longest, and one process ends up alone with them.
 JOBS ?= 2
-PARALLEL = -n $(JOBS) --dist loadfile --no-loadscope-reorder
+# A process that dies is not replaced: the run that waits for its file's other tests would never end.
+PARALLEL = -n $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
 # Folders whose tests import no torch, not even while they run: an answer in 15 s.
 QUICK := $(addprefix tests/,archive islands llm records serve source training docs/test_words.py)

@@ -68,6 +68,10 @@ SECTIONS = {
 """The line of each command in `evokernel --help`, by section; its module has its name, with `_` for `-`."""
 
 
+OWN_PROCESS = "own process"
+"""Object of click's context where the command line is the whole process, and not called from another's."""
+
+
 class Refused(click.ClickException):
     """An error of ours as the terminal shows it: the message on stderr, exit code 2, no traceback."""
 
@@ -110,6 +114,7 @@ class LazyCommands(click.Group):
         if args is None:
             gc.set_threshold(_YOUNG_OBJECTS)
             atexit.register(_leave_torch_alone)
+            named.setdefault("obj", OWN_PROCESS)
         return super().main(args, *others, **named)
 
     def make_context(self, *others: Any, **named: Any) -> click.Context:

@@ -1,6 +1,7 @@
 """`evokernel init`: from a PyTorch operation to a task, kernels to start from and a config."""
 
 import os
+import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,10 @@ from rich.text import Text
 from evokernel.cli.display.tables import put, sheet
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, stdout
 from evokernel.cli.display.word_table import WordTable
+from evokernel.cli.group import OWN_PROCESS
 from evokernel.cli.options import EXISTING_FILE, PATH, force_option, out_option, shapes_option
+from evokernel.errors import TaskError
+from evokernel.evaluate.inside.process.seal import PR_SET_PDEATHSIG, prctl
 
 if TYPE_CHECKING:
     from evokernel.scaffold.gradients.saved_values import SaveChoice
@@ -82,6 +86,8 @@ def command(
     """
     # torch's threads wait for each other thousands of times, and take a busy machine's time while they do
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    if click.get_current_context().obj == OWN_PROCESS:
+        _go_on_in_a_child()
     from evokernel.scaffold.project import ProjectSettings, init_project
 
     file, name = _told_apart(place, name) if place else (None, name)
@@ -115,6 +121,31 @@ def command(
         )
     project = init_project(file, name=name, inputs=inputs, out=out or file.parent, force=force, settings=settings)
     _show(project)
+
+
+def _go_on_in_a_child() -> None:
+    """Go on in a child process; this one ends as the child does.
+
+    torch checks few of the integers that its operations get: some out of order write outside their tensors.
+
+    Raises:
+        TaskError: in this process, a signal ended the child.
+    """
+    if (pid := os.fork()) == 0:
+        os.setpgid(0, 0)  # a terminal interrupts the parent alone, as others do that know only that
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        return
+    signal.signal(signal.SIGINT, lambda *_: os.kill(pid, signal.SIGINT))  # the child says so
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if code >= 0:
+        os._exit(code)
+    raise TaskError(
+        f"{signal.Signals(-code).name} ended the process that ran the operation. SIGKILL may come from a lack of "
+        "memory; other signals come from native code, as of torch with integers that it does not check. Expected: an "
+        "operation that takes, or refuses with an exception, all inputs that init draws; say what integers hold with "
+        '--inputs, as in "rows: int64[8192] < 4096, offsets: int32[65] sorted < 4097". Files that were begun are '
+        "written anew with --force"
+    )
 
 
 def _tell(text: str) -> None:

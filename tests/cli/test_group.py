@@ -145,6 +145,15 @@ def test_an_interrupt_is_no_verdict(project: Path) -> None:
     assert said.splitlines()[-1] == b"interrupted"
 
 
+def test_native_code_that_dies_is_told_apart_from_a_fault_of_ours(project: Path) -> None:
+    Path("dies.py").write_text("import os\n\ndef dies(x):\n    os.abort()\n")
+    command = [sys.executable, "-m", "evokernel", "init", "dies.py", "--inputs", "x: 4x4"]
+    died = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    assert (died.returncode, died.stdout) == (2, "")
+    assert "Error: SIGABRT ended the process that ran the operation" in died.stderr
+    assert "Traceback" not in died.stderr
+
+
 @pytest.mark.parametrize(
     "command",
     [("tasks", "ends.py"), ("evaluate", "k.cpp", "--task", "ends.py"), ("init", "ends.py", "--inputs", "x: 4")],
