@@ -32,6 +32,7 @@ WITHOUT_CALLS = (
 MADE_HERE = "json_extract(parameters, '$.answer') IS NULL"
 """Calls that count: replies that were given elsewhere cost nothing here."""
 _PAGE = 200
+"""Calls that are in memory at once, with their texts."""
 _FAILED = (
     f"SELECT step, model, sum({TOKENS}) AS tokens, sum({COST_USD}) AS cost FROM calls "
     f"WHERE status = '{CallStatus.FAILED}' AND"
@@ -148,11 +149,8 @@ class Calls:
 
     def all(self) -> Iterator[StoredCall]:
         """Yield every call in the order they were begun, a page at a time."""
-        last = 0
-        while page := self._database.rows(f"{_STORED} WHERE c.number > ? ORDER BY c.number LIMIT {_PAGE}", (last,)):
-            for row in page:
-                yield self._stored(row)
-            last = page[-1]["number"]
+        for page in self._database.pages(_STORED, "c.number", page_rows=_PAGE):
+            yield from map(self._stored, page)
 
     def _first(self, condition: str, *values: object) -> StoredCall | None:
         row = self._database.row(f"{_STORED} WHERE {condition} LIMIT 1", values)

@@ -180,7 +180,7 @@ def read_facts(database: Database, after: int = 0) -> Iterator[Fact]:
 
     Raises `StoreCorrupt` for a journal entry without its content.
     """
-    while page := database.rows("SELECT seq, at FROM journal WHERE seq > ? ORDER BY seq LIMIT ?", (after, _PAGE)):
+    for page in database.pages("SELECT seq, at FROM journal", "seq", after=after):
         times = {row["seq"]: row["at"] for row in page}
         first, last = page[0]["seq"], page[-1]["seq"]
         found = {fact.seq: fact for read in _READERS for fact in read(database, times, first, last)}
@@ -188,7 +188,6 @@ def read_facts(database: Database, after: int = 0) -> Iterator[Fact]:
             if seq not in found:
                 raise StoreCorrupt(f"{database.path}: fact {seq} has no content; `evokernel verify` says more")
             yield found[seq]
-        after = last
 
 
 def lineages(database: Database, where: str, values: tuple[object, ...]) -> dict[int, Lineage]:

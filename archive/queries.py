@@ -22,7 +22,7 @@ from evokernel.records.candidate import Proposal
 from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Status
 
 FIRST_STEP = 1
-_PAGE = 5000
+_PROGRAMS = 5000
 _SHOWN = 4
 """Ids that a message has at most."""
 
@@ -128,11 +128,9 @@ def time_of(database: Database, seq: int) -> float:
 
 def evaluated_programs(database: Database) -> Iterator[str]:
     """Yield the hash of every program that has an evaluation, a page at a time: there may be very many."""
-    sql = "SELECT DISTINCT program_hash FROM evaluations WHERE program_hash > ? ORDER BY program_hash LIMIT ?"
-    last = ""
-    while page := database.rows(sql, (last, _PAGE)):
+    select = "SELECT DISTINCT program_hash FROM evaluations"
+    for page in database.pages(select, "program_hash", page_rows=_PROGRAMS):
         yield from (row["program_hash"] for row in page)
-        last = page[-1]["program_hash"]
 
 
 def evaluations_of(database: Database, program_hash: str) -> list[StoredEvaluation]:

@@ -16,6 +16,8 @@ from evokernel.errors import StoreCorrupt, StoreError
 from evokernel.records.candidate import Candidate
 
 _SQL = Path(__file__).with_name("impossible.sql").read_text(encoding="utf-8").replace("@KNOWN@", KNOWN)
+TEXTS = 200
+"""Rows with a text that are in memory at once."""
 _IMPOSSIBLE = dict(query.split("\n", 1) for query in _SQL.split("-- ")[1:])  # by what is said of each row that it finds
 
 
@@ -102,10 +104,8 @@ def _calls(database: Database) -> list[str]:
 
 
 def _texts(database: Database) -> list[str]:
-    found, last = [], ""
-    while page := database.rows(
-        "SELECT hash, size_bytes, body FROM texts WHERE hash > ? ORDER BY hash LIMIT 200", (last,)
-    ):
+    found = []
+    for page in database.pages("SELECT hash, size_bytes, body FROM texts", "hash", page_rows=TEXTS):
         for row in page:
             try:
                 data = unpack(row["body"]).encode()
@@ -113,20 +113,15 @@ def _texts(database: Database) -> list[str]:
                     found.append(f"text {row['hash']} is not what its hash says")
             except StoreCorrupt:
                 found.append(f"text {row['hash']} cannot be unpacked")
-        last = page[-1]["hash"]
     return found
 
 
 def _candidates(database: Database) -> list[str]:
-    found, last = [], 0
-    sql = (
-        "SELECT c.rowid, c.id, c.language, t.body FROM candidates c JOIN texts t ON t.hash = c.text "
-        "WHERE c.rowid > ? ORDER BY c.rowid LIMIT 200"
-    )
-    while page := database.rows(sql, (last,)):
+    found = []
+    select = "SELECT c.rowid, c.id, c.language, t.body FROM candidates c JOIN texts t ON t.hash = c.text"
+    for page in database.pages(select, "c.rowid", page_rows=TEXTS):
         for row in page:
             with suppress(StoreCorrupt):  # reported with the text
                 if Candidate(unpack(row["body"]), row["language"]).id != row["id"]:
                     found.append(f"candidate {row['id']} is not what its id says")
-        last = page[-1]["rowid"]
     return found

@@ -13,7 +13,7 @@ A proposal is written before the entry that ends it, so its digest waits in its 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from archive.file.checksums import Values, digest_of, pages
+from archive.file.checksums import Values, digest_of
 from archive.file.database import Database
 from archive.file.records import CANDIDATE_COLUMNS, EVALUATION_COLUMNS, INBOX_COLUMNS, PROPOSAL_COLUMNS
 
@@ -121,7 +121,7 @@ def _first_break(database: Database) -> list[object]:
 
 def _entries(database: Database) -> Iterator[list[_Entry]]:
     """Yield pages of entries: the row, its stored digest, its facts, the digest of the proposal that it ends."""
-    for page in pages(database, "SELECT seq, kind, at, session, digest FROM journal", "seq"):
+    for page in database.pages("SELECT seq, kind, at, session, digest FROM journal", "seq"):
         span = (page[0][0], page[-1][0])
         facts: defaultdict[object, list[Values]] = defaultdict(list)
         for table, columns in FACTS.items():
@@ -141,7 +141,7 @@ def _proposals(database: Database) -> Iterator[list[tuple[object, bytes, bytes]]
         for table, columns in (("p", PROPOSAL_COLUMNS), ("c", CANDIDATE_COLUMNS))
     )
     tables = "proposals p LEFT JOIN candidates c ON c.id = p.candidate AND c.born = p.step"
-    for page in pages(database, f"SELECT {made}, {born}, p.digest FROM {tables}", "p.step"):
+    for page in database.pages(f"SELECT {made}, {born}, p.digest FROM {tables}", "p.step"):
         edges: defaultdict[object, list[Values]] = defaultdict(list)
         sql = "SELECT step, ordinal, candidate, kind FROM parents WHERE step BETWEEN ? AND ? ORDER BY step, ordinal"
         for step, *edge in database.rows(sql, (page[0][0], page[-1][0])):

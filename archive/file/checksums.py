@@ -28,7 +28,6 @@ CHECKED = {
 """Columns of each table's checksum, the key first. A later column joins a list only where it is not at its default, or
 old checksums would be wrong."""
 _SIZE_BYTES = 16
-_PAGE = 500
 
 
 def digest_of(values: Values) -> bytes:
@@ -88,16 +87,9 @@ def mismatches(database: Database) -> list[str]:
     ]
 
 
-def pages(database: Database, select: str, key: str) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield the rows of a query by a key, which it selects first, a page at a time."""
-    where, last = "", tuple[Any, ...]()
-    while page := database.rows(f"{select} {where} ORDER BY {key} LIMIT {_PAGE}", last):
-        yield [tuple(row) for row in page]
-        where, last = f"WHERE {key} > ?", (page[-1][0],)
-
-
 def _rows(database: Database, table: str) -> Iterator[list[tuple[Any, ...]]]:
-    return pages(database, f"SELECT {CHECKED[table]}, checksum FROM {table}", _key(table))
+    for page in database.pages(f"SELECT {CHECKED[table]}, checksum FROM {table}", _key(table)):
+        yield [tuple(row) for row in page]
 
 
 def _fits(database: Database, table: str, key: int) -> bool:

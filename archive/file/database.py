@@ -26,6 +26,7 @@ _NAMES = {
 }
 
 
+_PAGE_ROWS = 500
 _BEGINNING = b"SQLite format 3\0"
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """Errors of a damaged file: an error of SQLite whose message quotes what is not UTF-8 comes as the second."""
@@ -111,6 +112,23 @@ class Database:
             return self._connection.execute(sql, values).fetchall()
         except SQLITE_ERRORS as error:
             raise translated(error, self.path) from error
+
+    def pages(
+        self, select: str, key: str, *, after: object = None, page_rows: int = _PAGE_ROWS
+    ) -> Iterator[list[sqlite3.Row]]:
+        """Yield the rows of a query by a key, which it selects first, a page at a time; no cursor stays open between.
+
+        `after` leaves out rows up to a key. Raises `StoreCorrupt` where a damaged file gives rows out of their order:
+        it would begin again at an earlier one, for ever.
+        """
+        where, last = ("", ()) if after is None else (f"WHERE {key} > ?", (after,))
+        while page := self.rows(f"{select} {where} ORDER BY {key} LIMIT {page_rows}", last):
+            if last and not self.number("SELECT ? > ?", (page[-1][0], *last)):
+                raise StoreCorrupt(
+                    f"{self.path}: rows do not come in the order of {key}, so the file is damaged: `{select[:60]}...`"
+                )
+            yield page
+            where, last = f"WHERE {key} > ?", (page[-1][0],)
 
     def row(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Row | None:
         """Return the first row of a query, or None."""

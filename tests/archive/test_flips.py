@@ -7,8 +7,9 @@ import pytest
 
 from archive.file.texts import unpack
 from archive.store import Store
+from archive.verify import TEXTS
 from evokernel.errors import StoreError
-from tests.support.stores import fill_store
+from tests.support.stores import StoreBuilder, fill_store
 
 _TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'images'"
 
@@ -51,3 +52,14 @@ def test_each_flip_that_changes_a_value_is_located(tmp_path: Path, count: int) -
         else:
             assert shown(flipped) == before, f"byte {place}, bit {bit} is neither located nor harmless"
     assert located > count // 50
+
+
+def test_texts_out_of_their_order_are_located_and_not_read_for_ever(tmp_path: Path) -> None:
+    with StoreBuilder(tmp_path / "sound.db") as builder:
+        builder.seed()
+        for number in range(2 * TEXTS):
+            builder.call(f"reply {number}", prompt=f"prompt {number}")
+        hashes = [row[0] for row in builder.store.database.rows("SELECT hash FROM texts ORDER BY hash")]
+    path, last_of_page = tmp_path / "sound.db", hashes[TEXTS - 1].encode()
+    path.write_bytes(path.read_bytes().replace(last_of_page, b"0" * len(last_of_page)))
+    assert "rows do not come in the order of hash" in " ".join(problems(path))
