@@ -150,7 +150,7 @@ def _champions(front: WorkloadFront) -> str:
     size = len(front.candidates)
     more = (
         f": {size} kernels on the Pareto front, none the fastest on all workloads; its hypervolume is "
-        f"{front.hypervolume:.0%} of what one such kernel would have"
+        f"{min(front.hypervolume, 0.999):.1%} of what one such kernel would have"
         if size > 1
         else ""
     )
