@@ -139,8 +139,10 @@ def _go_on_in_a_child() -> None:
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if code >= 0:
         os._exit(code)
+    from evokernel.evaluate.sandbox.fork_server import signal_name
+
     raise TaskError(
-        f"{signal.Signals(-code).name} ended the process that ran the operation. SIGKILL may come from a lack of "
+        f"{signal_name(-code)} ended the process that ran the operation. SIGKILL may come from a lack of "
         "memory; other signals come from native code, as of torch with integers that it does not check. Expected: an "
         "operation that takes, or refuses with an exception, all inputs that init draws; say what integers hold with "
         '--inputs, as in "rows: int64[8192] < 4096, offsets: int32[65] sorted < 4097". Files that were begun are '

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self
 
 from evokernel.errors import EvokernelError, HarnessError, LanguageError, TaskError
 from evokernel.evaluate.memory.heap import NO_SMALL_CACHE
+from evokernel.evaluate.sandbox.fork_server import signal_name
 from evokernel.evaluate.wire import Message, pack, receive_async
 
 _PACKAGES = str(Path(__file__).parents[3])
@@ -107,7 +108,15 @@ class JudgeClient:
             text = _end_of(self._stderr)
         await self.close(kill=True)
         text = text or self._process.host.words()
-        return f" (exit {await self._process.wait()})" + (f":\n{text}" if text else "")
+        return f" ({_ending(await self._process.wait())})" + (f":\n{text}" if text else "")
+
+
+def _ending(code: int) -> str:
+    """Return how a process ended, by its exit code: negative for a signal."""
+    if code >= 0:
+        return f"exit {code}"
+    cause = "memory that ran out" if code == -signal.SIGKILL else "native code of the task's reference or its baselines"
+    return f"{signal_name(-code)}, which may come from {cause}"
 
 
 class _Host(NamedTuple):
