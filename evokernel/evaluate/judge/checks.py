@@ -3,6 +3,7 @@
 import itertools
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from evokernel.errors import HarnessError, WorkerError
@@ -18,13 +19,15 @@ from evokernel.evaluate.wire import HELD_OUT, PhaseVerdict
 from evokernel.languages.cpp.checked_job import EXIT_BAD_JOB, EXIT_FOUND, pack_job, read_sanitizer_report
 from evokernel.records.evaluation import NONDETERMINISTIC, Mode, Stage, Status
 from evokernel.records.process_exit import ProcessExit
-from evokernel.task import ENDS
+from evokernel.task import ENDS, TINY
 
 _SANITIZED_PROBES, _SMALL_PROBES = 3, 2
 _TIMEOUTS_PER_CALL = 1.5
 """Limit of all checks: so many times `timeout_s` for each check of one workload, since a seed may be very slow."""
 OTHER_BITS = "nondeterministic: calls on equal inputs gave other bits, all of them within the tolerance"
 _NUMBERS = (Status.NUMERICAL, Status.NONFINITE)
+_TINY_SHAPES = 4
+"""Odd shapes that are checked on tiny numbers, too."""
 _SANITIZED_TRIES = 2
 """Runs that must be out of time before that is a finding: the machine may be busy."""
 
@@ -52,7 +55,7 @@ def check(session: CandidateSession, executable: bytes | None, *, thoroughly: bo
     elif found is None and thoroughly:
         inspected = session.sanitize()
         found, sanitized, remarks = inspected.verdict, inspected.complete, inspected.remarks
-    found = found or touch_fences(session, Stage.SANITIZER)
+    found = found or touch_fences(session, Stage.SANITIZER) or try_odd_shapes(session)
     if session.nondeterministic:
         remarks = "\n".join(filter(None, (OTHER_BITS, remarks)))
     metrics = {
@@ -94,7 +97,22 @@ def touch_fences(session: CandidateSession, stage: Stage) -> PhaseVerdict | None
     """Return the verdict where the shipped build, which no sanitizer has seen, reaches beyond its buffers."""
     declared = session.bench.task.distributions
     checked = (declared[0], *(each for each in declared if each in ENDS))
-    for bound, distribution in itertools.product(session.bench.fenced, checked):
+    return _try_fenced(session, itertools.product(session.bench.fenced, checked), stage)
+
+
+def try_odd_shapes(session: CandidateSession) -> PhaseVerdict | None:
+    """Return the verdict where a kernel is wrong on shapes that no other check has, or on tiny numbers."""
+    bench = session.bench
+    tiny = [TINY] if TINY in bench.task.distributions else []
+    plan = [(bound, bench.task.distributions[0]) for bound in bench.odd]
+    plan += itertools.product(bench.odd[:_TINY_SHAPES], tiny)
+    return _try_fenced(session, plan, Stage.SANITIZER)
+
+
+def _try_fenced(
+    session: CandidateSession, plan: Iterable[tuple[BoundWorkload, str]], stage: Stage
+) -> PhaseVerdict | None:
+    for bound, distribution in plan:
         found = _try(session, bound, (distribution,), stage)
         if found is not None and found.status in _NUMBERS and distribution in ENDS:
             continue  # numbers are compared on ordinary contents

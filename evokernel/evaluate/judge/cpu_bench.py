@@ -3,7 +3,7 @@
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -21,7 +21,12 @@ from evokernel.evaluate.build.confined_generators import confine_generators
 from evokernel.evaluate.device.cores import busy_s
 from evokernel.evaluate.device.cpu_roofline import cache_folder, device_name, floor_of, measure_device
 from evokernel.evaluate.memory.arena import EndFencedArena, FencedArena, HostArena
-from evokernel.evaluate.numerics.hidden_shapes import fenced_workloads, tailed_workloads
+from evokernel.evaluate.numerics.hidden_shapes import (
+    fenced_workloads,
+    lopsided_workloads,
+    tailed_workloads,
+    tiled_workloads,
+)
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.evaluate.sandbox.levels import Sandbox
 from evokernel.evaluate.sandbox.limits import WorkerLimits
@@ -98,25 +103,32 @@ def open_cpu_bench(setup: BenchSetup) -> Iterator[CpuBench]:
             baselines=panel,
             sheet=sheet,
         )
-        bench.fenced = _bind_fenced(groundwork, workloads, stack)
+        bench.fenced, bench.odd = _bind_fenced(groundwork, workloads, stack)
         yield CpuBench(bench)
 
 
 def _bind_fenced(
     groundwork: Groundwork, workloads: Sequence[BoundWorkload], stack: ExitStack
-) -> tuple[BoundWorkload, ...]:
-    """Return hidden workloads with a page without access right before, or right behind, each buffer."""
-    task, offered, found = groundwork.task, groundwork.task.workloads["cpu"], []
+) -> tuple[tuple[BoundWorkload, ...], tuple[BoundWorkload, ...]]:
+    """Return hidden workloads with a page without access right before, or right behind, each buffer.
+
+    The first are for all contents that make a kernel reach far, the second, of odd shapes, for one call or two.
+    """
+    task, offered, rng = groundwork.task, groundwork.task.workloads["cpu"], groundwork.rng
     probes = [bound.workload for bound in workloads if bound.kind is WorkloadPurpose.PROBE]
     kinds = (FencedArena, EndFencedArena)
-    pairs = [*itertools.product(fenced_workloads(task, probes, offered), kinds)]
-    pairs += zip(tailed_workloads(task, offered, groundwork.rng), itertools.cycle(kinds), strict=False)
-    for workload, kind in pairs:
-        make = partial(_fenced_arena, kind, task, workload)
-        bound = BoundWorkload(task, workload, WorkloadPurpose.PROBE, groundwork.rng, make_arena=make, sets=1)
-        stack.callback(bound.close)
-        found.append(bound)
-    return tuple(found)
+    tailed, fenced = tailed_workloads(task, offered, rng), fenced_workloads(task, probes, offered)
+    odd = (*lopsided_workloads(task, offered, rng), *tiled_workloads(task, offered, rng))
+
+    def bind(pairs: Iterable[tuple[Workload, type[FencedArena]]]) -> Iterator[BoundWorkload]:
+        for workload, kind in pairs:
+            make = partial(_fenced_arena, kind, task, workload)
+            bound = BoundWorkload(task, workload, WorkloadPurpose.PROBE, rng, make_arena=make, sets=1)
+            stack.callback(bound.close)
+            yield bound
+
+    often = (*itertools.product(fenced, kinds), *zip(tailed, itertools.cycle(kinds), strict=False))
+    return tuple(bind(often)), tuple(bind(zip(odd, itertools.cycle(kinds), strict=False)))
 
 
 def _fenced_arena(kind: type[FencedArena], task: Task, workload: Workload, sets: int) -> FencedArena:

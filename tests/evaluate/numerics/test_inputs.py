@@ -13,8 +13,7 @@ from evokernel.evaluate.numerics.patchwork import InputSource, kinds_of
 from evokernel.task import (
     DISTRIBUTIONS,
     DTYPES,
-    EMPTY_ENDS,
-    FULL_ENDS,
+    ENDS,
     PATCHWORK,
     PATCHWORK_FEW,
     PATCHWORK_KEPT,
@@ -275,7 +274,7 @@ def test_a_patchwork_of_few_has_single_loud_elements_in_few_rows(dtype: str) -> 
     assert ((shares - 0.5).abs() > 0.2).sum() <= 8
 
 
-@pytest.mark.parametrize(("distribution", "number"), [(EMPTY_ENDS, 0), (FULL_ENDS, 1)])
+@pytest.mark.parametrize(("distribution", "number"), [(ENDS[0], 0), (ENDS[1], 1)])
 @pytest.mark.parametrize("dtype", ["float32", "float8_e4m3fn", "int32", "int8", "uint8", "bool"])
 def test_both_ends_of_an_input_may_hold_one_number_alone(dtype: str, distribution: str, number: int) -> None:
     values = widen(drawn(dtype, distribution)).double()
@@ -289,10 +288,10 @@ def test_indices_at_both_ends_are_the_largest_and_kept_masks_stay_as_they_are() 
     task = make(Tensor("x", ("R", "C")), Tensor("i", ("R",), "int64", below=7), Tensor("m", ("R", "C"), "bool"))
     task = replace(task, distributions=("normal", PATCHWORK_KEPT))
     (workload,) = task.workloads["cpu"].search
-    found = {each: draw(task, workload, each, np.random.default_rng(0)) for each in (EMPTY_ENDS, FULL_ENDS)}
+    found = {each: draw(task, workload, each, np.random.default_rng(0)) for each in ENDS}
     assert [int(found[each]["i"][-1]) for each in found] == [0, 6]
-    assert found[EMPTY_ENDS]["m"].any(dim=1).all()
-    assert found[FULL_ENDS]["m"][-1].all()
+    assert found[ENDS[0]]["m"].any(dim=1).all()
+    assert found[ENDS[1]]["m"][-1].all()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
