@@ -14,9 +14,11 @@ from evokernel.task import (
     DISTRIBUTIONS,
     DTYPES,
     ENDS,
+    EXTREME,
     PATCHWORK,
     PATCHWORK_FEW,
     PATCHWORK_KEPT,
+    TINY,
     Role,
     Signature,
     Task,
@@ -302,3 +304,27 @@ def test_some_rows_of_a_patchwork_are_as_far_from_zero_as_any_number_may_be(dtyp
     assert all(deep), "far below, far above, and below where roundings stay small"
     assert deep[0] < deep[2]
     assert deep[2] < 40
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+def test_extreme_integers_take_all_bits_of_their_type(dtype: str) -> None:
+    ends = torch.iinfo(getattr(torch, dtype))
+    drawn_ones = [drawn(dtype, EXTREME, seed=seed) for seed in range(24)]
+    alike = [int(rows.unique().numel()) == 1 for rows in drawn_ones]
+    assert 0 < sum(alike) < 20
+    assert {int(rows[0, 0]) for rows, same in zip(drawn_ones, alike, strict=True) if same} == {ends.min, ends.max}
+    every = torch.cat([rows for rows, same in zip(drawn_ones, alike, strict=True) if not same]).double()
+    assert (every.amax(dim=1) < ends.min + 0.51 * (ends.max - ends.min)).any()
+    assert (every.amin(dim=1) > ends.min + 0.49 * (ends.max - ends.min)).any()
+
+
+def test_tiny_numbers_are_tiny_everywhere() -> None:
+    values = drawn("float32", TINY).abs()
+    assert 1e-13 < float(values.median()) < 1e-12
+    assert float(values.max()) < 1e-11
+
+
+def test_some_runs_of_a_patchwork_begin_with_their_row() -> None:
+    rows = torch.cat([drawn("float32", PATCHWORK, shape=("64 * R", "C"), seed=seed) for seed in range(8)])
+    begins = (rows[:, :4] == rows[:, :1]).all(dim=1) & (rows != rows[:, :1]).any(dim=1) & (rows[:, 0] != 0)
+    assert int(begins.sum()) > 8
