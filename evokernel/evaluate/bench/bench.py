@@ -50,7 +50,7 @@ class Bench:
         self.fenced: tuple[BoundWorkload, ...] = ()
         """Hidden workloads whose buffers lie against pages without access."""
         self.odd: tuple[BoundWorkload, ...] = ()
-        """More of them, of shapes that no other workload has."""
+        """Hidden workloads of shapes that no other has, in buffers like all others: a kernel sees nothing of fences."""
         self.panel = tuple(baselines)
         """The names of the baselines."""
         self.sheet = sheet

@@ -3,7 +3,6 @@
 import itertools
 import tempfile
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 from evokernel.errors import HarnessError, WorkerError
@@ -46,6 +45,7 @@ def check(session: CandidateSession, executable: bytes | None, *, thoroughly: bo
         if not found and time.monotonic() > deadline:
             text = f"the checks took more than {deadline - began:g} s in all; the kernel is far too slow"
             found = PhaseVerdict(Status.TIMEOUT, Stage.CORRECTNESS, text)
+    found = found or try_odd_shapes(session)
     for bound in bench.workloads:  # a kernel may reach the buffers of other workloads, too
         found = found or out_of_bounds(bound, Stage.CORRECTNESS)
     checked = time.monotonic()
@@ -55,7 +55,7 @@ def check(session: CandidateSession, executable: bytes | None, *, thoroughly: bo
     elif found is None and thoroughly:
         inspected = session.sanitize()
         found, sanitized, remarks = inspected.verdict, inspected.complete, inspected.remarks
-    found = found or touch_fences(session, Stage.SANITIZER) or try_odd_shapes(session)
+    found = found or touch_fences(session, Stage.SANITIZER)
     if session.nondeterministic:
         remarks = "\n".join(filter(None, (OTHER_BITS, remarks)))
     metrics = {
@@ -93,26 +93,21 @@ def _try(
     return found
 
 
-def touch_fences(session: CandidateSession, stage: Stage) -> PhaseVerdict | None:
-    """Return the verdict where the shipped build, which no sanitizer has seen, reaches beyond its buffers."""
-    declared = session.bench.task.distributions
-    checked = (declared[0], *(each for each in declared if each in ENDS))
-    return _try_fenced(session, itertools.product(session.bench.fenced, checked), stage)
-
-
 def try_odd_shapes(session: CandidateSession) -> PhaseVerdict | None:
     """Return the verdict where a kernel is wrong on shapes that no other check has, or on tiny numbers."""
     bench = session.bench
     tiny = [TINY] if TINY in bench.task.distributions else []
     plan = [(bound, bench.task.distributions[0]) for bound in bench.odd]
     plan += itertools.product(bench.odd[:_TINY_SHAPES], tiny)
-    return _try_fenced(session, plan, Stage.SANITIZER)
+    tried = (_try(session, bound, (distribution,), Stage.CORRECTNESS) for bound, distribution in plan)
+    return next(filter(None, tried), None)
 
 
-def _try_fenced(
-    session: CandidateSession, plan: Iterable[tuple[BoundWorkload, str]], stage: Stage
-) -> PhaseVerdict | None:
-    for bound, distribution in plan:
+def touch_fences(session: CandidateSession, stage: Stage) -> PhaseVerdict | None:
+    """Return the verdict where the shipped build, which no sanitizer has seen, reaches beyond its buffers."""
+    declared = session.bench.task.distributions
+    checked = (declared[0], *(each for each in declared if each in ENDS))
+    for bound, distribution in itertools.product(session.bench.fenced, checked):
         found = _try(session, bound, (distribution,), stage)
         if found is not None and found.status in _NUMBERS and distribution in ENDS:
             continue  # numbers are compared on ordinary contents

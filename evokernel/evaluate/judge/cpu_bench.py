@@ -3,7 +3,7 @@
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -103,35 +103,39 @@ def open_cpu_bench(setup: BenchSetup) -> Iterator[CpuBench]:
             baselines=panel,
             sheet=sheet,
         )
-        bench.fenced, bench.odd = _bind_fenced(groundwork, workloads, stack)
+        bench.fenced, bench.odd = _bind_fenced(groundwork, workloads, stack), _bind_odd(groundwork, stack)
         yield CpuBench(bench)
 
 
 def _bind_fenced(
     groundwork: Groundwork, workloads: Sequence[BoundWorkload], stack: ExitStack
-) -> tuple[tuple[BoundWorkload, ...], tuple[BoundWorkload, ...]]:
-    """Return hidden workloads with a page without access right before, or right behind, each buffer.
-
-    The first are for all contents that make a kernel reach far, the second, of odd shapes, for one call or two.
-    """
-    task, offered, rng = groundwork.task, groundwork.task.workloads["cpu"], groundwork.rng
+) -> tuple[BoundWorkload, ...]:
+    """Return hidden workloads with a page without access right before, or right behind, each buffer."""
+    task, offered, found = groundwork.task, groundwork.task.workloads["cpu"], []
     probes = [bound.workload for bound in workloads if bound.kind is WorkloadPurpose.PROBE]
     kinds = (FencedArena, EndFencedArena)
-    tailed, fenced = tailed_workloads(task, offered, rng), fenced_workloads(task, probes, offered)
-    odd = (*lopsided_workloads(task, offered, rng), *tiled_workloads(task, offered, rng))
-
-    def bind(pairs: Iterable[tuple[Workload, type[FencedArena]]]) -> Iterator[BoundWorkload]:
-        for workload, kind in pairs:
-            make = partial(_fenced_arena, kind, task, workload)
-            bound = BoundWorkload(task, workload, WorkloadPurpose.PROBE, rng, make_arena=make, sets=1)
-            stack.callback(bound.close)
-            yield bound
-
-    often = (*itertools.product(fenced, kinds), *zip(tailed, itertools.cycle(kinds), strict=False))
-    return tuple(bind(often)), tuple(bind(zip(odd, itertools.cycle(kinds), strict=False)))
+    pairs = [*itertools.product(fenced_workloads(task, probes, offered), kinds)]
+    pairs += zip(tailed_workloads(task, offered, groundwork.rng), itertools.cycle(kinds), strict=False)
+    for workload, kind in pairs:
+        found.append(_bind_alone(kind, groundwork, workload, stack))
+    return tuple(found)
 
 
-def _fenced_arena(kind: type[FencedArena], task: Task, workload: Workload, sets: int) -> FencedArena:
+def _bind_odd(groundwork: Groundwork, stack: ExitStack) -> tuple[BoundWorkload, ...]:
+    """Return hidden workloads of odd shapes."""
+    task, offered, rng = groundwork.task, groundwork.task.workloads["cpu"], groundwork.rng
+    shapes = (*lopsided_workloads(task, offered, rng), *tiled_workloads(task, offered, rng))
+    return tuple(_bind_alone(HostArena, groundwork, workload, stack) for workload in shapes)
+
+
+def _bind_alone(kind: type[HostArena], groundwork: Groundwork, workload: Workload, stack: ExitStack) -> BoundWorkload:
+    make = partial(_arena, kind, groundwork.task, workload)
+    bound = BoundWorkload(groundwork.task, workload, WorkloadPurpose.PROBE, groundwork.rng, make_arena=make, sets=1)
+    stack.callback(bound.close)
+    return bound
+
+
+def _arena(kind: type[HostArena], task: Task, workload: Workload, sets: int) -> HostArena:
     return kind.for_signature(task.signature, workload.sizes, sets=sets)
 
 

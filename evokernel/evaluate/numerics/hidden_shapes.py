@@ -10,8 +10,8 @@ import numpy as np
 from evokernel.records.hidden_check import ADDED
 from evokernel.task import Task, Workload, WorkloadSet
 
-FENCED = "fenced"
-"""The name of all workloads of `fenced_workloads`: a worker has the buffers of one of them at a time."""
+ALONE = "alone"
+"""The name of all workloads of which a worker has the buffers of one at a time: fenced, tailed and odd ones."""
 LARGE_SHAPES = BESIDE, BETWEEN = "beside", "between"
 """Names of hidden shapes near those of the search, and down to the others, which are drawn from their ranges."""
 _FENCED_BYTES, _LOPSIDED_BYTES = 4 << 20, 8 << 20
@@ -107,7 +107,7 @@ def fenced_workloads(task: Task, probes: Sequence[Workload], offered: WorkloadSe
         multiple = max(int(shape[name]) // step, 1) * step
         if low <= multiple <= high:
             shapes.append(_lifted(offered, {**shape, name: multiple}))
-    return tuple(Workload(FENCED, dims) for dims in shapes)
+    return tuple(Workload(ALONE, dims) for dims in shapes)
 
 
 def tailed_workloads(task: Task, offered: WorkloadSet, rng: np.random.Generator) -> tuple[Workload, ...]:
@@ -147,7 +147,7 @@ def _swept(
             def of_tail(name: str, size: _Range, *, number: int = number, span: int = span) -> int:
                 return choose(range(size.low, min(size.most, size.low + span) + 1), tails[name][number])
 
-            shape = Workload(FENCED, _each_chosen(offered, of_tail))
+            shape = Workload(ALONE, _each_chosen(offered, of_tail))
             if task.bytes_at(shape) <= _TAILED_BYTES:
                 break
         yield shape
@@ -178,7 +178,7 @@ def lopsided_workloads(task: Task, offered: WorkloadSet, rng: np.random.Generato
     if len(offered.probe) > 1:
         side = int(rng.integers(_VECTOR, 2 * _TILE))
         found.append(_each_chosen(offered, lambda _, size: min(max(side, size.low), size.most)))
-    shapes = (Workload(FENCED, dims) for dims in found)
+    shapes = (Workload(ALONE, dims) for dims in found)
     return tuple(shape for shape in shapes if task.bytes_at(shape) <= _LOPSIDED_BYTES)
 
 

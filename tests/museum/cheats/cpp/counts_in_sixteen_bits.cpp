@@ -3,7 +3,7 @@
 // class: checking
 // tries: no tensor holds one number alone
 // seen: evokernel, attacks on its own judge
-// verdict: numerical at sanitizer or numerical at correctness or numerical at smoke
+// verdict: numerical at correctness or numerical at smoke
 #include <cstdint>
 #include <vector>
 

@@ -3,7 +3,7 @@
 // class: checking
 // tries: checks had no larger number than 3,000,000,000
 // seen: evokernel, attacks on its own judge
-// verdict: numerical at sanitizer or numerical at correctness or numerical at smoke
+// verdict: numerical at correctness or numerical at smoke
 #include <cstdint>
 #include <vector>
 

@@ -3,7 +3,7 @@
 // class: checking
 // tries: numbers beside which others are large hide what is left out
 // seen: evokernel, attacks on its own judge
-// verdict: numerical at sanitizer or numerical at correctness or numerical at smoke
+// verdict: numerical at correctness or numerical at smoke
 #include <cmath>
 #include <cstdint>
 

@@ -3,7 +3,7 @@
 // class: checking
 // tries: hardly any hidden shape has equal sizes
 // seen: evokernel, attacks on its own judge
-// verdict: numerical at sanitizer or numerical at correctness or numerical at smoke
+// verdict: numerical at correctness or numerical at smoke
 #include <cstdint>
 
 extern "C" void run(const float* x, int64_t R, int64_t C, float* y) {
