@@ -2,7 +2,9 @@
 
 The set has the judge's distributions and one more, whose rows are of different kinds: constant, nearly constant, far
 below zero, tiny, rounded to ties, with one outlier. A case on which the kernel itself is wrong counts for none of its
-mutants; a kernel that cannot run has none. All run in child processes, which are replaced when a mutant ends them.
+mutants; a kernel that cannot run has none. Beyond the tolerance, a mutant still only rounds where its error is no more
+than twice that of one of the task's kernels on the same inputs. All run in child processes, which are replaced when a
+mutant ends them.
 """
 
 import contextlib
@@ -24,9 +26,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from evokernel.evaluate.numerics.arrays import synchronize, torch_dtype
+from evokernel.evaluate.numerics.arrays import differ, is_float, synchronize, torch_dtype, widen
 from evokernel.evaluate.numerics.correctness import judge_output
-from evokernel.evaluate.numerics.expected import Expected
+from evokernel.evaluate.numerics.expected import Expected, ExpectedOutput, rms
 from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
 from evokernel.evaluate.numerics.inputs import draw, result_tensors
 from evokernel.evaluate.numerics.tolerance import expect
@@ -37,6 +39,10 @@ TIMES = 10
 """The independent set has so many times the hidden shapes of the judge's."""
 MIXED = "mixed rows"
 NEVER_ENDS = "never ends"
+ROUNDS = "rounds as honest kernels do"
+"""In place of a difference: beyond the tolerance, as a kernel is, too, or nearly."""
+_ROUNDING, _MOST_HONEST = 2.0, 4.0
+"""A mutant may err so many times as much as a kernel, which counts as one up to so many tolerances."""
 _PATIENCE_S = 30
 _DRAWING = -1
 """In place of a subject: inputs and right answers of a case are made, which takes its time beside other work."""
@@ -118,7 +124,7 @@ def _mixed(task: Task, array: torch.Tensor, rng: np.random.Generator) -> torch.T
 def differences(
     spec: str, subjects: Sequence[Subject], language: str, *, device: str, seed: int, patience_s: float = _PATIENCE_S
 ) -> list[str | None]:
-    """Return how each subject differs from right answers, "" where it does not, None where it is no program of its own.
+    """Return how each subject differs from right answers: "" where it does not, `ROUNDS`, or None for no program.
 
     Args:
         spec: the task.
@@ -139,7 +145,7 @@ def differences(
         def examine(share: list[int]) -> None:
             start = 0
             while True:
-                running = {number: programs[number] for number in share if found[number] == ""}
+                running = {number: programs[number] for number in share if found[number] in ("", ROUNDS)}
                 given = (spec, device, seed, running, [subject.original for subject in subjects], start)
                 start, ended = _followed(*_child(given), found, patience_s)
                 if ended is None:
@@ -240,31 +246,45 @@ def _examine(
         workload, distribution = given.cases[case]
         pipe.send((case, _DRAWING))
         inputs, expected = given.drawn(case)
-        unfit = set()
+        unfit, honest = set(), 0.0
         for number in sorted(calls, key=lambda each: each != originals[each]):
             if originals[number] in unfit or originals[number] not in calls:
                 continue
             pipe.send((case, number))
-            text = _complaint(calls[number], inputs, expected, fill=_FILLS[case // 2 % 2])
-            if text and number == originals[number]:
-                unfit.add(number)
+            text, error = _complaint(calls[number], inputs, expected, fill=_FILLS[case // 2 % 2])
+            if number == originals[number]:
+                honest = max(honest, error if error <= _MOST_HONEST else 0.0)
+                unfit |= {number} if text else set()
+            elif text and error <= _ROUNDING * honest:
+                pipe.send((number, "", ROUNDS))
             elif text:
                 pipe.send((number, "", f"{distribution} on {dict(workload.dims)}: {text}"))
                 del calls[number]
     pipe.send(None)
 
 
-def _complaint(call: Call, inputs: Mapping[str, torch.Tensor], expected: Expected, *, fill: int) -> str:
+def _complaint(call: Call, inputs: Mapping[str, torch.Tensor], expected: Expected, *, fill: int) -> tuple[str, float]:
+    """Return what is wrong with a call, or "", and its error over the tolerance."""
     try:
         outputs, harm = call(inputs, expected.workload, fill)
         if harm:
-            return harm
+            return harm, math.inf
         finding = judge_output(expected, outputs)
-    except Exception as error:  # noqa: BLE001 (a mutant may do anything)
-        if "CUDA" in str(error):
+        error = max(map(_error, expected.outputs, outputs))
+    except Exception as fault:  # noqa: BLE001 (a mutant may do anything)
+        if "CUDA" in str(fault):
             sys.exit(1)  # this context is lost
-        return repr(error)[:200]
-    return "" if finding is None else f"{finding.status.value}, {finding.ratio:.3g} times the tolerance"
+        return repr(fault)[:200], math.inf
+    return ("" if finding is None else f"{finding.status.value}, {finding.ratio:.3g} times the tolerance"), error
+
+
+def _error(output: ExpectedOutput, actual: torch.Tensor) -> float:
+    """Return the error of an output over its tolerance; infinite where that is no number."""
+    if not is_float(output.tensor.dtype) or output.exact:
+        return math.inf if differ(actual, output.native).any() else 0.0
+    off = (widen(actual) - output.high).abs()
+    worst = float((off / output.allowed).nan_to_num(math.inf).max())
+    return max(worst, rms(off) / output.limits.rms if output.limits.rms > 0 else worst)
 
 
 def _live(task: Task, file: str) -> Call:

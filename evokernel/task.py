@@ -20,7 +20,7 @@ DTYPES = {
 DISTRIBUTIONS = ("normal", "offset", "wide", "integers01", "needles")
 PATCHWORK, PATCHWORK_KEPT, PATCHWORK_FEW = "patchwork", "patchwork/kept", "patchwork/few"
 """Mixtures of a judge: of all kinds; with a true element in each row of a mask; with few odd elements or runs."""
-ENDS = EMPTY_ENDS, FULL_ENDS = "ends/0", "ends/1"  # rows at both ends of 0, or of 1 or the largest index, alone
+ENDS, TINY, EXTREME = ("ends/0", "ends/1"), "tiny", "extreme"  # of 0, or 1, at both ends; about 1e-12; of all bits
 SCALED = {f"normal/1e{n}": 10.0**-n for n in (2, 4, 6, 8, 12, 16, 20)} | {f"normal*1e{n}": 10.0**n for n in (5, 10, 20)}
 SHIFTED = {"normal-10": -10.0, "normal+10": 10.0}
 COARSE = "normal/coarse"  # multiples of 1/16, so that numbers tie, also with constants, and -0.0 among them
@@ -307,7 +307,7 @@ class Task:
     """One line for people and prompts."""
 
     def __post_init__(self) -> None:
-        known = {*DISTRIBUTIONS, PATCHWORK, PATCHWORK_KEPT, PATCHWORK_FEW, *ENDS, *TELLING}
+        known = {*DISTRIBUTIONS, PATCHWORK, PATCHWORK_KEPT, PATCHWORK_FEW, *ENDS, TINY, EXTREME, *TELLING}
         unknown = set(self.distributions) - known
         if unknown or not self.declared:
             found = f"unknown distributions {sorted(unknown)}" if unknown else "it needs a distribution"

@@ -102,6 +102,7 @@ def test_every_exhibit_says_what_it_is():
             "larger",
             "products",
             "logits",
+            "largest",
         )
     }
 

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from benchmarks.catch_table import exhibits, page, submission
-from benchmarks.differences import Subject, differences
+from benchmarks.differences import ROUNDS, Subject, differences
 from benchmarks.mutants import at_size, mutants
 from benchmarks.other_judges import as_model, as_problem
 from evokernel.tasks import load_task
@@ -61,6 +61,21 @@ def test_the_independent_set_tells_mutants_from_their_kernel():
     assert [bool(text) for text in found] == [False, False, True, True, True, False, True]
     assert found[1] is None
     assert found[6] == "never ends"
+
+
+@pytest.mark.slow
+def test_a_mutant_that_errs_as_an_honest_kernel_of_its_task_does_only_rounds():
+    if shutil.which("g++") is None:
+        pytest.skip("needs g++")
+    compensated = (HONEST / "cpp" / "sum_kahan.cpp").read_text()
+    wrong = SUM.replace("sum = 0.0f", "sum = 1e-4f")
+    alone = [Subject(compensated, 0), Subject(SUM, 0), Subject(wrong, 0)]
+    beside = [Subject(compensated, 0), Subject(SUM, 1), Subject(f"{SUM}int other;\n", 0), Subject(wrong, 0)]
+    sums = str(TASKS / "sum.py")
+    first, second = (differences(sums, given, "cpp", device="cpu", seed=26) for given in (alone, beside))
+    assert "times the tolerance" in (first[1] or "")
+    assert second[2] == ROUNDS
+    assert all("times the tolerance" in (text or "") for text in (first[2], second[3]))
 
 
 def test_every_exhibit_fits_other_judges():

@@ -19,14 +19,17 @@ from evokernel.evaluate.bench.admission_variants import (
     attempt,
     empty_answers,
     honest_answers,
+    only_orders,
+    open_integers,
     same_bits,
 )
-from evokernel.evaluate.numerics.arrays import is_float
+from evokernel.evaluate.numerics.arrays import float_dtypes, is_float
 from evokernel.evaluate.numerics.correctness import judge_output
 from evokernel.evaluate.numerics.generated_inputs import check_generators
 from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
+from evokernel.evaluate.numerics.inputs import result_tensors
 from evokernel.evaluate.numerics.references import native_answer
-from evokernel.task import COARSE, ENDS, PATCHWORK, PATCHWORK_FEW, PATCHWORK_KEPT, TELLING, Task
+from evokernel.task import COARSE, ENDS, EXTREME, PATCHWORK, PATCHWORK_FEW, PATCHWORK_KEPT, TELLING, TINY, Task
 
 _MORE_ROUNDS = 4
 _LOOSE = 0.1
@@ -140,7 +143,7 @@ def _admitted(task: Task, device_class: str, rng: np.random.Generator, *, device
     wanted = constants | {each: [*each.others] for each in found if isinstance(each, TaskOperation)}
     task, left = _tell(task, device_class, wanted, rng, device=device)
     constants = {each: wrongs for each, wrongs in left.items() if each in constants and each.told_by != (COARSE,)}
-    task = _with_ends(task, device_class, rng, device=device)
+    task = _with_odd(task, device_class, rng, device=device)
     missed = tuple(f"{constant} is {wrong}" for constant, wrongs in constants.items() for wrong in wrongs)
     message = f"{len(honest)} honest answers passed and {len(rejected)} empty ones failed in {cases} checks"
     if not {PATCHWORK, PATCHWORK_KEPT} & set(task.distributions):
@@ -220,16 +223,23 @@ def _tell(
     return task, constants
 
 
-def _with_ends(task: Task, device_class: str, rng: np.random.Generator, *, device: str) -> Task:
-    """Add the distributions with one number alone at both ends, where the task has right answers on all shapes.
+def _with_odd(task: Task, device_class: str, rng: np.random.Generator, *, device: str) -> Task:
+    """Add the distributions of odd contents on which the task has right answers on all shapes.
 
-    What looks for a number that ends a row goes on behind the last row then.
+    Where one number alone is at both ends, what looks for a number that ends a row goes on behind the last row. Beside
+    tiny numbers nothing is hidden that a kernel takes for 0. Integers of all bits are for tasks without arithmetic on
+    them that may overflow, such as sorting, whose results tell nothing of other types.
     """
     workloads = probe_workloads(task.workloads[device_class], rng)
-    allowed = device_class == "cpu" and not {"normal", "integers01"}.isdisjoint(task.declared)
-    for distribution in ENDS if allowed else ():
+    normal, wanted = "normal" in task.declared, list[str]()
+    if device_class == "cpu":  # fences and lopsided shapes are a processor's
+        wanted += ENDS if normal or "integers01" in task.declared else ()
+        wanted += [TINY] if normal and float_dtypes(task.signature.inputs) else ()
+    if normal and not float_dtypes(result_tensors(task)) and open_integers(task, workloads[0]):
+        wanted.append(EXTREME)
+    for distribution in wanted:
         cases = (AdmissionVariant.drawn(task, each, distribution, rng, device=device) for each in workloads)
-        if all(is_right(case, rng) for case in cases):
+        if all(is_right(case, rng) and (distribution != EXTREME or only_orders(case)) for case in cases):
             task = replace(task, distributions=(*task.distributions, distribution))
     return task
 

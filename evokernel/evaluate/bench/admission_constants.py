@@ -55,6 +55,14 @@ def _with_sign(x: Any, y: Any) -> Any:
     return torch.where(torch.as_tensor(y) < 0, -x.abs(), x.abs())
 
 
+def _other_side(search: _Plain) -> _Plain:
+    def searched(left: Any, right: Any, **named: Any) -> Any:
+        side = named.pop("right", False) or named.pop("side", None) == "right"
+        return search(left, right, right=not side, **named)
+
+    return searched
+
+
 def _never(x: Any, *_: Any) -> Any:
     return torch.zeros_like(x, dtype=torch.bool)
 
@@ -78,6 +86,11 @@ _PLAIN: Mapping[str, tuple[str, _Plain, tuple[str, ...]]] = {
     "isneginf": ("false", _never, (BELOW,)),
     "signbit": ("x < 0", lambda x: x < 0, (COARSE,)),
     "copysign": ("one that takes -0.0 for 0", _with_sign, (COARSE,)),
+    "floor": ("ceil(x) - 1", lambda x: x.ceil() - 1, (COARSE,)),
+    "ceil": ("floor(x) + 1", lambda x: x.floor() + 1, (COARSE,)),
+    "atan2": ("one that takes -0.0 for 0", lambda y, x: torch.atan2(y + 0.0, x), (COARSE,)),
+    "searchsorted": ("one of the other side", _other_side(torch.searchsorted), (COARSE,)),
+    "bucketize": ("one of the other side", _other_side(torch.bucketize), (COARSE,)),
     "round": ("one that rounds halves away from 0", _rounded, (COARSE,)),
     "gt": ("ge", _aten.ge, (COARSE,)),
     "ge": ("gt", _aten.gt, (COARSE,)),

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 from evokernel.errors import TaskError
-from evokernel.evaluate.numerics.arrays import Array, as_bits, identical, store, widen
+from evokernel.evaluate.numerics.arrays import Array, as_bits, identical, is_float, store, widen
 from evokernel.evaluate.numerics.expected import Expected
-from evokernel.evaluate.numerics.inputs import draw, result_tensors, secret_generator
+from evokernel.evaluate.numerics.inputs import bound_of, draw, result_tensors, secret_generator
 from evokernel.evaluate.numerics.references import high_answer, native_answer
 from evokernel.evaluate.numerics.tolerance import expect
 from evokernel.source.expressions import names_in
@@ -253,6 +253,25 @@ def downcast(case: AdmissionVariant, dtype: str) -> Answers | None:
         if tensor.dtype in ("float32", "float64"):
             rounded[tensor.name] = store(store(case.inputs[tensor.name], dtype), tensor.dtype)
     return attempt(case.task, case.workload, rounded)
+
+
+def open_integers(task: Task, workload: Workload) -> tuple[str, ...]:
+    """Return the names of inputs of integers that nothing bounds: those of all bits are numbers like others."""
+    drawn = (each for each in task.signature.inputs if each.generator is None and each.dtype != "bool")
+    return tuple(each.name for each in drawn if not is_float(each.dtype) and bound_of(task, workload, each) is None)
+
+
+def only_orders(case: AdmissionVariant) -> bool:
+    """Say whether the reference gives about the same numbers for its integers as floats: no arithmetic overflows."""
+    task, dims = case.task, case.workload.dims
+    given = {name: values.clone() for name, values in case.inputs.items()}
+    given |= {name: given[name].double() for name in open_integers(task, case.workload)}
+    try:
+        results = task.reference(**given, **{scalar.name: dims[scalar.name] for scalar in task.signature.scalars})
+    except Exception:  # noqa: BLE001 - a user's reference, which may not take floats
+        return False
+    made = results if isinstance(results, (tuple, list)) else (results,)
+    return _same_numbers(made, case.native)
 
 
 def same_bits(left: Sequence[Array], right: Sequence[Array]) -> bool:

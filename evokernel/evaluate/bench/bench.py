@@ -49,6 +49,8 @@ class Bench:
         self.workloads = workloads
         self.fenced: tuple[BoundWorkload, ...] = ()
         """Hidden workloads whose buffers lie against pages without access."""
+        self.odd: tuple[BoundWorkload, ...] = ()
+        """Hidden workloads of shapes that no other has, in buffers like all others: a kernel sees nothing of fences."""
         self.panel = tuple(baselines)
         """The names of the baselines."""
         self.sheet = sheet
@@ -115,7 +117,7 @@ class Bench:
 
     def repair(self) -> None:
         """Renew guard bars that a candidate has broken, so that the next one is not blamed."""
-        for bound in (*self.workloads, *self.fenced):
+        for bound in (*self.workloads, *self.fenced, *self.odd):
             if bound.broken_guards():
                 bound.resize(bound.sets)
 

@@ -17,7 +17,7 @@ from evokernel.evaluate.numerics.expected import Expected
 from evokernel.evaluate.numerics.hidden_shapes import hidden_name
 from evokernel.evaluate.numerics.inputs import draw, result_tensors
 from evokernel.evaluate.numerics.tolerance import expect
-from evokernel.task import ENDS, PATCHWORK, PATCHWORK_FEW, Role, Task, Workload
+from evokernel.task import ENDS, PATCHWORK, PATCHWORK_FEW, TINY, Role, Task, Workload
 
 
 class WorkloadPurpose(StrEnum):
@@ -121,8 +121,8 @@ class BoundWorkload:
         if self._contents:
             return (PATCHWORK,)
         own = (self.workload.distribution,) if self.kind in TIMED else ()
-        # few rows stand out only among many, which hidden shapes seldom have; ends are for fences and sanitizers
-        without = ENDS if own else (PATCHWORK_FEW, *ENDS)
+        # few rows stand out only among many, which hidden shapes seldom have; others are for shapes of their own
+        without = (*ENDS, TINY) if own else (PATCHWORK_FEW, *ENDS, TINY)
         others = (each for each in self.task.distributions if each not in without)
         return tuple(dict.fromkeys((*own, *others)))
 

@@ -18,13 +18,15 @@ from evokernel.evaluate.wire import HELD_OUT, PhaseVerdict
 from evokernel.languages.cpp.checked_job import EXIT_BAD_JOB, EXIT_FOUND, pack_job, read_sanitizer_report
 from evokernel.records.evaluation import NONDETERMINISTIC, Mode, Stage, Status
 from evokernel.records.process_exit import ProcessExit
-from evokernel.task import ENDS
+from evokernel.task import ENDS, TINY
 
 _SANITIZED_PROBES, _SMALL_PROBES = 3, 2
 _TIMEOUTS_PER_CALL = 1.5
 """Limit of all checks: so many times `timeout_s` for each check of one workload, since a seed may be very slow."""
 OTHER_BITS = "nondeterministic: calls on equal inputs gave other bits, all of them within the tolerance"
 _NUMBERS = (Status.NUMERICAL, Status.NONFINITE)
+_TINY_SHAPES = 4
+"""Odd shapes that are checked on tiny numbers, too."""
 _SANITIZED_TRIES = 2
 """Runs that must be out of time before that is a finding: the machine may be busy."""
 
@@ -43,6 +45,7 @@ def check(session: CandidateSession, executable: bytes | None, *, thoroughly: bo
         if not found and time.monotonic() > deadline:
             text = f"the checks took more than {deadline - began:g} s in all; the kernel is far too slow"
             found = PhaseVerdict(Status.TIMEOUT, Stage.CORRECTNESS, text)
+    found = found or try_odd_shapes(session)
     for bound in bench.workloads:  # a kernel may reach the buffers of other workloads, too
         found = found or out_of_bounds(bound, Stage.CORRECTNESS)
     checked = time.monotonic()
@@ -88,6 +91,16 @@ def _try(
     if found is not None and bound.kind is WorkloadPurpose.HOLDOUT:
         return PhaseVerdict(Status.HOLDOUT_FAILED, stage, HELD_OUT)
     return found
+
+
+def try_odd_shapes(session: CandidateSession) -> PhaseVerdict | None:
+    """Return the verdict where a kernel is wrong on shapes that no other check has, or on tiny numbers."""
+    bench = session.bench
+    tiny = [TINY] if TINY in bench.task.distributions else []
+    plan = [(bound, bench.task.distributions[0]) for bound in bench.odd]
+    plan += itertools.product(bench.odd[:_TINY_SHAPES], tiny)
+    tried = (_try(session, bound, (distribution,), Stage.CORRECTNESS) for bound, distribution in plan)
+    return next(filter(None, tried), None)
 
 
 def touch_fences(session: CandidateSession, stage: Stage) -> PhaseVerdict | None:

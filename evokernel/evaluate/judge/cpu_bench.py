@@ -21,7 +21,12 @@ from evokernel.evaluate.build.confined_generators import confine_generators
 from evokernel.evaluate.device.cores import busy_s
 from evokernel.evaluate.device.cpu_roofline import cache_folder, device_name, floor_of, measure_device
 from evokernel.evaluate.memory.arena import EndFencedArena, FencedArena, HostArena
-from evokernel.evaluate.numerics.hidden_shapes import fenced_workloads, tailed_workloads
+from evokernel.evaluate.numerics.hidden_shapes import (
+    fenced_workloads,
+    lopsided_workloads,
+    tailed_workloads,
+    tiled_workloads,
+)
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.evaluate.sandbox.levels import Sandbox
 from evokernel.evaluate.sandbox.limits import WorkerLimits
@@ -98,7 +103,7 @@ def open_cpu_bench(setup: BenchSetup) -> Iterator[CpuBench]:
             baselines=panel,
             sheet=sheet,
         )
-        bench.fenced = _bind_fenced(groundwork, workloads, stack)
+        bench.fenced, bench.odd = _bind_fenced(groundwork, workloads, stack), _bind_odd(groundwork, stack)
         yield CpuBench(bench)
 
 
@@ -112,14 +117,25 @@ def _bind_fenced(
     pairs = [*itertools.product(fenced_workloads(task, probes, offered), kinds)]
     pairs += zip(tailed_workloads(task, offered, groundwork.rng), itertools.cycle(kinds), strict=False)
     for workload, kind in pairs:
-        make = partial(_fenced_arena, kind, task, workload)
-        bound = BoundWorkload(task, workload, WorkloadPurpose.PROBE, groundwork.rng, make_arena=make, sets=1)
-        stack.callback(bound.close)
-        found.append(bound)
+        found.append(_bind_alone(kind, groundwork, workload, stack))
     return tuple(found)
 
 
-def _fenced_arena(kind: type[FencedArena], task: Task, workload: Workload, sets: int) -> FencedArena:
+def _bind_odd(groundwork: Groundwork, stack: ExitStack) -> tuple[BoundWorkload, ...]:
+    """Return hidden workloads of odd shapes."""
+    task, offered, rng = groundwork.task, groundwork.task.workloads["cpu"], groundwork.rng
+    shapes = (*lopsided_workloads(task, offered, rng), *tiled_workloads(task, offered, rng))
+    return tuple(_bind_alone(HostArena, groundwork, workload, stack) for workload in shapes)
+
+
+def _bind_alone(kind: type[HostArena], groundwork: Groundwork, workload: Workload, stack: ExitStack) -> BoundWorkload:
+    make = partial(_arena, kind, groundwork.task, workload)
+    bound = BoundWorkload(groundwork.task, workload, WorkloadPurpose.PROBE, groundwork.rng, make_arena=make, sets=1)
+    stack.callback(bound.close)
+    return bound
+
+
+def _arena(kind: type[HostArena], task: Task, workload: Workload, sets: int) -> HostArena:
     return kind.for_signature(task.signature, workload.sizes, sets=sets)
 
 

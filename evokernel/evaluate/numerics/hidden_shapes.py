@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -9,17 +10,17 @@ import numpy as np
 from evokernel.records.hidden_check import ADDED
 from evokernel.task import Task, Workload, WorkloadSet
 
-FENCED = "fenced"
-"""The name of all workloads of `fenced_workloads`: a worker has the buffers of one of them at a time."""
+ALONE = "alone"
+"""The name of all workloads of which a worker has the buffers of one at a time: fenced, tailed and odd ones."""
 LARGE_SHAPES = BESIDE, BETWEEN = "beside", "between"
 """Names of hidden shapes near those of the search, and down to the others, which are drawn from their ranges."""
-_FENCED_BYTES = 4 << 20
+_FENCED_BYTES, _LOPSIDED_BYTES = 4 << 20, 8 << 20
 _SMALLER = (0.25, 0.75)
 """Least and largest factor on numbers that are no sizes: a part of an admitted number is less strange than twice."""
 _CUTS = (8191, 4093, 2039, 1021, 509, 251, 127, 61)
 """Bounds of the dimensions, the loosest first."""
-_VECTOR = 16
-"""Elements of a processor's widest vector, mostly."""
+_VECTOR, _TILE = 16, 64
+"""Elements of a processor's widest vector, mostly, and of a tile of some."""
 _TAILED_BYTES, _TAILED_SPANS = 1 << 19, (127, 63, 47, 31)
 """Size of the tensors, at most, and the sizes that dimensions may have above their least ones, the widest first."""
 
@@ -106,7 +107,7 @@ def fenced_workloads(task: Task, probes: Sequence[Workload], offered: WorkloadSe
         multiple = max(int(shape[name]) // step, 1) * step
         if low <= multiple <= high:
             shapes.append(_lifted(offered, {**shape, name: multiple}))
-    return tuple(Workload(FENCED, dims) for dims in shapes)
+    return tuple(Workload(ALONE, dims) for dims in shapes)
 
 
 def tailed_workloads(task: Task, offered: WorkloadSet, rng: np.random.Generator) -> tuple[Workload, ...]:
@@ -114,16 +115,91 @@ def tailed_workloads(task: Task, offered: WorkloadSet, rng: np.random.Generator)
 
     Search sizes are multiples of vectors, mostly, and held-out ones odd: a kernel may be wrong on all other tails.
     """
-    tails = {name: rng.permutation(_VECTOR).tolist() for name in offered.probe}
-    found = []
-    for number in range(_VECTOR if tails else 0):
+
+    def any_size(sizes: range, tail: int) -> int:
+        return int(rng.choice([size for size in sizes if size % _VECTOR == tail] or [sizes[0], sizes[-1]]))
+
+    return tuple(_swept(task, offered, _VECTOR, any_size, rng=rng))
+
+
+def tiled_workloads(task: Task, offered: WorkloadSet, rng: np.random.Generator) -> tuple[Workload, ...]:
+    """Return more small shapes: each size from the least on, and every remainder that a tile leaves.
+
+    Where it can, a tile is before what it leaves: a kernel may be wrong on one tail behind its loop alone.
+    """
+
+    def after_a_tile(sizes: range, tail: int) -> int:
+        by_tile = [size for size in sizes if size % _TILE == tail]
+        return max(by_tile or [size for size in sizes if size % _VECTOR == tail % _VECTOR] or sizes)
+
+    least = _swept(task, offered, _VECTOR, lambda sizes, tail: sizes[min(tail, len(sizes) - 1)], rng=rng)
+    return (*least, *_swept(task, offered, _TILE, after_a_tile, rng=rng))
+
+
+def _swept(
+    task: Task, offered: WorkloadSet, block: int, choose: Callable[[range, int], int], *, rng: np.random.Generator
+) -> Iterator[Workload]:
+    """Yield a shape for each remainder by a block, which has another place in each dimension; `choose` gets sizes."""
+    tails = {name: rng.permutation(block).tolist() for name in offered.probe}
+    for number in range(block if tails else 0):
         for span in _TAILED_SPANS:
-            mine = iter([tails[name][number] for name in offered.probe])
-            shape = Workload(FENCED, _drawn(offered, partial(_with_tail, tails=mine, span=span, rng=rng)))
+
+            def of_tail(name: str, size: _Range, *, number: int = number, span: int = span) -> int:
+                return choose(range(size.low, min(size.most, size.low + span) + 1), tails[name][number])
+
+            shape = Workload(ALONE, _each_chosen(offered, of_tail))
             if task.bytes_at(shape) <= _TAILED_BYTES:
                 break
-        found.append(shape)
-    return tuple(found)
+        yield shape
+
+
+def lopsided_workloads(task: Task, offered: WorkloadSet, rng: np.random.Generator) -> tuple[Workload, ...]:
+    """Return shapes in which one size is unlike the others, for each dimension three, and one of equal sizes.
+
+    Sizes of the search are large together, and those of hidden shapes small: a kernel may be wrong where rows are many
+    and short, or few and long. One size is that of a search workload and the others are least; one lies anywhere up to
+    that, and one is least, where the others are drawn from their ranges. Large shapes are left out.
+    """
+    found = []
+    for large in offered.probe:
+
+        def one_large(name: str, size: _Range, *, large: str = large) -> int:
+            return size.most if name == large else size.low
+
+        def one_larger(name: str, size: _Range, *, large: str = large) -> int:
+            if name == large and size.most > size.high:
+                return int(size.high * (size.most / size.high) ** rng.uniform(0.0, 1.0))
+            return int(rng.integers(size.low, size.high + 1))
+
+        def one_least(name: str, size: _Range, *, large: str = large) -> int:
+            return size.low if name == large else _odd(size.low, size.high, rng)
+
+        found += [_each_chosen(offered, choose) for choose in (one_large, one_larger, one_least)]
+    if len(offered.probe) > 1:
+        side = int(rng.integers(_VECTOR, 2 * _TILE))
+        found.append(_each_chosen(offered, lambda _, size: min(max(side, size.low), size.most)))
+    shapes = (Workload(ALONE, dims) for dims in found)
+    return tuple(shape for shape in shapes if task.bytes_at(shape) <= _LOPSIDED_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """Sizes that a dimension may have beside those that are chosen already."""
+
+    low: int
+    high: int
+    """End of the range that the task names."""
+    most: int
+    """The largest size of a search workload, if that is more and the task names a number as the end."""
+
+
+def _each_chosen(offered: WorkloadSet, choose: Callable[[str, _Range], int]) -> dict[str, int | float]:
+    sizes = offered.fixed_sizes
+    for name, ends in offered.probe.items():
+        low, high = offered.range_of(name, sizes)
+        searched = 0 if any(isinstance(end, str) for end in ends) else max(w.sizes[name] for w in offered.search)
+        sizes[name] = choose(name, _Range(low, high, max(high, searched)))
+    return {**offered.search[0].dims, **sizes}
 
 
 def hidden_name(workload: Workload) -> str:
@@ -142,11 +218,6 @@ def _lifted(offered: WorkloadSet, dims: Mapping[str, int | float]) -> dict[str, 
 def _odd(low: int, high: int, rng: np.random.Generator) -> int:
     value = int(rng.integers(low, high + 1)) | 1
     return value if value <= high else max(value - 2, low)
-
-
-def _with_tail(low: int, high: int, *, tails: Iterator[int], span: int, rng: np.random.Generator) -> int:
-    tail, high = next(tails), min(high, low + span)
-    return int(rng.choice([value for value in range(low, high + 1) if value % _VECTOR == tail] or [low, high]))
 
 
 def _beside_a_power(low: int, high: int, *, sides: Iterator[int], rng: np.random.Generator) -> int:

@@ -18,8 +18,8 @@ from evokernel.task import (
     BELOW,
     COARSE,
     DISTRIBUTIONS,
-    EMPTY_ENDS,
     ENDS,
+    EXTREME,
     INFINITE,
     LARGE,
     NAN,
@@ -29,6 +29,7 @@ from evokernel.task import (
     SCALED,
     SHIFTED,
     TELLING,
+    TINY,
     Role,
     Task,
     Tensor,
@@ -54,6 +55,8 @@ _BEYOND_HALF = {"int32": (1 << 15, 40_000), "int64": (1 << 31, 3_000_000_000)}
 """Sizes of a number that needs more than half the bits of its type, and whose square the type still holds."""
 _TICKS = 16
 """Coarse numbers are so many to 1."""
+_TINY = 1e-12
+"""Below what kernels take for 0, mostly; products of three such numbers are still normal ones."""
 _NO_NUMBERS = {NAN: (math.nan,), INFINITE: (math.inf, -math.inf), ABOVE: (math.inf,), BELOW: (-math.inf,)}
 """What stands in few places of a normal distribution."""
 _EXTREME_SHARE = 0.125
@@ -81,7 +84,8 @@ def draw(
     What admission adds is normal but for one thing: numbers near 0 (`normal/1e4`), large ones (`normal*1e5`), ones of
     one sign (`normal-10`), ones that tie, NaN or infinities in few places, or large numbers of one sign in int32.
 
-    ends/0 and ends/1 are the first distribution of the task but for the first and the last row of each input.
+    ends/0 and ends/1 are the first distribution of the task but for the first and the last row of each input. tiny is
+    normal times 1e-12. In extreme, integers without a bound take all bits of their type (see `_extremes`).
 
     Floats are times the scale of their tensor. Inputs with a generator get what it makes for a new seed, whatever the
     distribution. Raises `TaskError` if the distribution is unknown, a shape has an extent below 1, or a generator
@@ -109,13 +113,13 @@ def draw_values(
     device: str,
 ) -> Array:
     """Return `count` values such as `draw` gives one tensor, flat. Raises as `draw` does."""
-    if distribution not in (*DISTRIBUTIONS, *_PATCHWORKS, *ENDS, *TELLING):
+    if distribution not in (*DISTRIBUTIONS, *_PATCHWORKS, *ENDS, TINY, EXTREME, *TELLING):
         raise TaskError(f"unknown distribution {distribution!r}; known: {', '.join(DISTRIBUTIONS)}")
     row = shape_of(task, tensor, workload)[-1] if tensor.shape else 1
     source = InputSource(secret_generator(rng, device), torch.float64 if tensor.dtype == "float64" else torch.float32)
     if distribution in ENDS:
         usual = draw_values(task, workload, tensor, task.declared[0], rng, count=count, device=device)
-        return _with_ends(task, workload, tensor, usual, row=row, empty=distribution == EMPTY_ENDS)
+        return _with_ends(task, workload, tensor, usual, row=row, empty=distribution == ENDS[0])
     known, patched, few = task.declared, distribution in _PATCHWORKS, distribution == PATCHWORK_FEW
     if tensor.dtype == "bool":
         if patched and known != ("integers01",):
@@ -154,6 +158,8 @@ def _ordinary(home: str, size: int, *, tensor: Tensor, row: int, source: InputSo
     """Return numbers of a distribution that is no patchwork."""
     if is_float(tensor.dtype):
         return _floats(home, size, row, source, narrow=tensor.dtype in _NARROW_RANGE)
+    if home == EXTREME and bound is None:
+        return _extremes(size, row, source, dtype=torch_dtype(tensor.dtype))
     if tensor.below is not None and bound is not None:
         return _bounded(home, size, row, source, bound=bound)
     if tensor.dtype in _BYTES:
@@ -250,8 +256,8 @@ def _floats(distribution: str, count: int, row: int, source: InputSource, *, nar
     if distribution == "needles":
         low, high = (0.9, 1.8) if narrow else (1.0, 3.0)
         return source.needles(count, row, lambda size: source.magnitudes(low, high, size))
-    if distribution in SCALED:
-        return source.normal(count).mul_(SCALED[distribution])
+    if distribution in SCALED or distribution == TINY:
+        return source.normal(count).mul_(SCALED.get(distribution, _TINY))
     if distribution == COARSE:
         return source.normal(count).mul_(_TICKS).round_().div_(_TICKS)
     if distribution in _NO_NUMBERS:
@@ -294,6 +300,26 @@ def _whole_range(distribution: str, count: int, row: int, source: InputSource, *
         values = values if low else values.abs()
         return torch.where(source.uniform(0.0, 1.0, count) < _EXTREME_SHARE, ends(count), values)
     return source.integers(low, high + 1, count)
+
+
+def _extremes(count: int, row: int, source: InputSource, *, dtype: torch.dtype) -> Array:
+    """Return integers of all bits; rows are of any numbers, far below zero, far above it, or of one end alone.
+
+    In a third of all draws every number is the same end: then sums and products of few are as large as they can be.
+    """
+    low, high, rows = torch.iinfo(dtype).min, torch.iinfo(dtype).max, -(-count // row)
+    kind, upper = source.integers(0, 4, rows), source.integers(0, 2, rows)
+    if not source.integers(0, 3, 1):
+        kind[:], upper = 3, upper[:1].expand(rows)
+    kind, upper = (each.repeat_interleave(row)[:count] for each in (kind, upper))
+    values, far = source.integers(low, high, count), high // 2
+    for number, others in (
+        (1, source.integers(low, low + far, count)),
+        (2, source.integers(high - far, high, count)),
+        (3, torch.where(upper == 1, high, low)),
+    ):
+        values = torch.where(kind == number, others, values)
+    return values
 
 
 def _bounded(distribution: str, count: int, row: int, source: InputSource, *, bound: int) -> Array:

@@ -21,6 +21,8 @@ roundings stay small beside it.
 """
 _APART = 0.05
 """The same of the others, which are as large as any may be: a maximum may begin at -1000."""
+_FIRST = 3
+"""One run in so many begins with its row: a look at the first numbers takes it for a row of equal ones."""
 _FAR = 9
 """The kind of these rows."""
 _SPARSE = "needles"  # a task that declares it expects large numbers in few places only
@@ -117,6 +119,7 @@ def _changed(kind: int, usual: Array, other: Array, *, source: InputSource, home
         case 4:
             # half of a row stays: nothing tells how a row of one large number is normalised, for its roundings decide
             length = torch.pow(max(width / 2, 1.0), source.uniform(0.0, 1.0, rows))[:, None]
+            place = torch.where(source.integers(0, _FIRST, rows)[:, None] == 0, 0, place)
             return torch.where((column >= place) & (column < place + length), tied, usual)
         case 5:
             return torch.where(column >= place, other, usual)

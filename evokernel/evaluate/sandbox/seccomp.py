@@ -27,9 +27,11 @@ OWN_ADVICE = frozenset({*range(5), 8, 10, 11, *range(14, 20), 22, 23, 102, 103})
 Refused are those that act on pages which others map, too (MADV_REMOVE, MADV_COLD, MADV_PAGEOUT, MADV_COLLAPSE), that
 employ a thread of the kernel (MADV_MERGEABLE), and unknown ones.
 """
-FOREIGN_ATTRIBUTES = (1, 53, 62, 67)
-"""Attributes that prctl(2) may not set: PR_SET_PDEATHSIG, PR_SET_SPECULATION_CTRL, PR_SCHED_CORE, PR_SET_MEMORY_MERGE.
+FOREIGN_ATTRIBUTES = (1, 22, 53, 59, 62, 67)
+"""Attributes that prctl(2) may not set: PR_SET_PDEATHSIG, PR_SET_SECCOMP, PR_SET_SPECULATION_CTRL,
+PR_SET_SYSCALL_USER_DISPATCH, PR_SCHED_CORE, PR_SET_MEMORY_MERGE.
 
+A filter, or a handler, of a candidate's own could answer in place of Linux when our code closes a page: then none is.
 Speculation under control of a process makes the kernel flush what the next one on the core, the baseline, has learned.
 """
 FAULT_SIGNALS = (7, 11)
@@ -76,6 +78,7 @@ ATTRIBUTES = _calls("""
 # A worker only computes: no programs, no signals but to itself (abort uses tgkill, see `_own_rule`), no memory outside
 # its address space limit, and no way off its core.
 DENIED_TO_WORKERS = {
+    **_calls("seccomp"),  # see FOREIGN_ATTRIBUTES
     # SIGCONT from a timer would wake a stopped worker before its time; and what a timer does as it expires is paid for
     # by whoever runs on the core then: the baseline, if it is set so
     **_calls("timer_create timerfd_create setitimer alarm"),

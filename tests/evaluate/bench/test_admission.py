@@ -8,7 +8,20 @@ import torch
 
 from evokernel.errors import TaskError
 from evokernel.evaluate.bench.admission import admit
-from evokernel.task import ENDS, TELLING, Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
+from evokernel.task import (
+    ENDS,
+    EXTREME,
+    TELLING,
+    TINY,
+    Precision,
+    Role,
+    Scalar,
+    Signature,
+    Task,
+    Tensor,
+    Workload,
+    WorkloadSet,
+)
 from evokernel.tasks import load_task
 
 F = torch.nn.functional
@@ -244,6 +257,7 @@ def test_a_constant_that_no_check_notices_is_named():
 
 
 NARROW = {"inputs": (Tensor("x", ("R", "C"), "int32"),), "outputs": (out("y", "R", dtype="int64"),)}
+PLACES = {"outputs": (out("y", "R", "C", dtype="int64"),)}
 ROW_SUMS = {"outputs": (out("y", "R"),), "precision": Precision(reduction="C")}
 
 
@@ -273,6 +287,11 @@ ROW_SUMS = {"outputs": (out("y", "R"),), "precision": Precision(reduction="C")}
         (lambda x, **_: torch.where(x >= 0.5, x, 0.0), {}, {"normal/coarse"}),
         (lambda x, **_: torch.copysign(x.roll(1, 1), x), {}, {"normal/coarse"}),
         (lambda x, **_: x.round(), {}, {"normal/coarse"}),
+        (lambda x, **_: x.floor(), {}, {"normal/coarse"}),
+        (lambda x, **_: x.ceil(), {}, {"normal/coarse"}),
+        (lambda x, **_: torch.atan2(x, x.roll(1, 1)), {}, {"normal/coarse"}),
+        (lambda x, **_: torch.searchsorted(x[0].sort().values, x), PLACES, {"normal/coarse"}),
+        (lambda x, **_: torch.bucketize(x, x[0].sort().values, right=True), PLACES, {"normal/coarse"}),
         (lambda x, **_: torch.where(x > 0, x, 0.0), {}, set()),
         (lambda x, **_: torch.softmax(x, 1), {"precision": Precision(reduction="C")}, set()),
     ],
@@ -300,6 +319,11 @@ ROW_SUMS = {"outputs": (out("y", "R"),), "precision": Precision(reduction="C")}
         "threshold",
         "copysign",
         "round",
+        "floor",
+        "ceil",
+        "atan2",
+        "searchsorted",
+        "bucketize",
         "relu",
         "softmax",
     ],
@@ -351,6 +375,30 @@ def test_ends_of_one_number_are_added_where_there_is_an_answer(reference, added)
     shapes = replace(task.workloads["cpu"], probe={"R": (3, 37), "C": (3, 300)})
     found = admit(replace(task, workloads={"cpu": shapes}), "cpu", rng=np.random.default_rng(0))
     assert [each for each in found.task.distributions if each in ENDS] == added
+
+
+WHOLE = {"inputs": (Tensor("x", ("R", "C"), "int64"),), "outputs": (out("y", "R", "C", dtype="int64"),)}
+BYTES = {"inputs": (Tensor("x", ("R", "C"), "int8"),), "outputs": (out("y", "R", "C", dtype="int32"),)}
+MEANS = {"inputs": (Tensor("x", ("R", "C"), "int64"),), "outputs": (out("y", "R"),)}
+
+
+@pytest.mark.parametrize(
+    ("reference", "form", "added"),
+    [
+        (lambda x, **_: x.sort(1).values, WHOLE, ["extreme"]),
+        (lambda x, **_: x.cumsum(1), WHOLE, []),
+        (lambda x, **_: x.abs(), WHOLE, []),
+        (lambda x, **_: x ^ x.roll(1, 1), WHOLE, []),
+        (lambda x, **_: x.int() * x.roll(1, 1).int(), BYTES, ["extreme"]),
+        (lambda x, **_: x.to(torch.get_default_dtype()).mean(1), MEANS, []),
+        (lambda x, **_: x.abs(), {}, ["tiny"]),
+        (lambda x, **_: x / x.square().sum(1, keepdim=True).square(), {}, []),
+    ],
+    ids=["sort", "sums overflow", "abs overflows", "bits", "products of bytes", "means", "any numbers", "underflows"],
+)
+def test_odd_numbers_are_added_where_nothing_overflows(reference, form, added):
+    found = admit(make("odd", reference, **form), "cpu", rng=np.random.default_rng(0))
+    assert [each for each in found.task.distributions if each in (EXTREME, TINY)] == added
 
 
 def test_an_unknown_device_class_names_the_known_ones():

@@ -102,6 +102,16 @@ def test_a_comparison_of_inputs_has_no_edges():
     assert None not in found(greater, lambda x, y: x >= y, "integers01", result="bool")
 
 
+def test_what_is_compared_with_a_sorted_number_has_no_edges():
+    """In runs in which any of equal numbers comes first, each is what it was: one of the largest is never left out."""
+
+    def largest(x, y):
+        return x >= x.topk(8, dim=1).values[:, -1:]
+
+    assert found(largest, largest, result="bool") == (None, None)
+    assert None not in found(largest, lambda x, y: x > x.topk(8, dim=1).values[:, -1:], result="bool")
+
+
 def experts(x, y):
     """The two largest of 64 products, as a gate chooses experts."""
     return torch.topk(torch.softmax(x @ y, -1), 2, dim=-1).indices

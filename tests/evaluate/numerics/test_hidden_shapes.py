@@ -8,8 +8,10 @@ import pytest
 from evokernel.evaluate.numerics.hidden_shapes import (
     fenced_workloads,
     large_workloads,
+    lopsided_workloads,
     probe_workloads,
     tailed_workloads,
+    tiled_workloads,
 )
 from evokernel.task import Role, Signature, Task, Tensor, Workload, WorkloadSet
 
@@ -119,3 +121,41 @@ def test_tailed_shapes_leave_every_remainder_of_every_dimension_where_they_can(h
         assert shape.sizes["R"] <= highest
         assert shape.sizes["R"] <= shape.sizes["K"] <= shape.sizes["R"] + 300
     assert tailed_workloads(task, replace(offered, probe={}), np.random.default_rng(0)) == ()
+
+
+def on(offered):
+    tensors = Signature((Tensor("x", ("R", "C")),), (), (Tensor("y", ("R",), role=Role.OUTPUT),))
+    return Task("t", lambda x, **_: x, signature=tensors, workloads={"cpu": offered}, flops="R")
+
+
+def test_tiled_shapes_have_each_small_size_and_every_tail_behind_a_tile():
+    offered = make(probe={"R": (2, 20), "C": (1, 300)})  # rows of the search are 40
+    shapes = tiled_workloads(on(offered), offered, np.random.default_rng(0))
+    assert {shape.sizes["C"] for shape in shapes} >= {*range(1, 17), *range(65, 129)}
+    assert {shape.sizes["R"] for shape in shapes} >= {*range(2, 18), *range(18, 41)}
+    assert len({shape.sizes["R"] - shape.sizes["C"] for shape in shapes}) > 40
+    assert tiled_workloads(on(offered), replace(offered, probe={}), np.random.default_rng(0)) == ()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_lopsided_shapes_have_one_size_unlike_the_others_and_one_has_equal_sizes(seed):
+    offered = make(probe={"R": (1, 20), "C": (3, 100)})
+    shapes = lopsided_workloads(on(offered), offered, np.random.default_rng(seed))
+    many, more, one, long, longer, narrow, square = (shape.sizes for shape in shapes)
+    assert (many["R"], many["C"], long["R"], long["C"]) == (40, 3, 1, 500)
+    assert 20 <= more["R"] <= 40
+    assert 3 <= more["C"] <= 100 <= longer["C"] <= 500
+    assert (one["R"], narrow["C"]) == (1, 3)
+    assert square["R"] == min(square["C"], 40) >= 16
+    assert all(shape.dims["eps"] == 1e-5 for shape in shapes)
+
+
+def test_lopsided_shapes_keep_to_ends_that_are_expressions_and_to_what_fits():
+    padded = make(probe={"C": (3, 60), "R": ("C", "C + 64")})
+    for seed in range(20):
+        for shape in lopsided_workloads(on(padded), padded, np.random.default_rng(seed)):
+            assert shape.sizes["C"] <= shape.sizes["R"] <= shape.sizes["C"] + 64
+    known = (Workload("w", {"R": 1 << 22, "C": 9}),)
+    offered = replace(make(probe={"R": (1, 20), "C": (3, 9)}), search=known, holdout=known)
+    shapes = lopsided_workloads(on(offered), offered, np.random.default_rng(0))
+    assert all(on(offered).bytes_at(shape) <= 8 << 20 for shape in shapes)

@@ -13,11 +13,12 @@ from evokernel.evaluate.numerics.patchwork import InputSource, kinds_of
 from evokernel.task import (
     DISTRIBUTIONS,
     DTYPES,
-    EMPTY_ENDS,
-    FULL_ENDS,
+    ENDS,
+    EXTREME,
     PATCHWORK,
     PATCHWORK_FEW,
     PATCHWORK_KEPT,
+    TINY,
     Role,
     Signature,
     Task,
@@ -275,7 +276,7 @@ def test_a_patchwork_of_few_has_single_loud_elements_in_few_rows(dtype: str) -> 
     assert ((shares - 0.5).abs() > 0.2).sum() <= 8
 
 
-@pytest.mark.parametrize(("distribution", "number"), [(EMPTY_ENDS, 0), (FULL_ENDS, 1)])
+@pytest.mark.parametrize(("distribution", "number"), [(ENDS[0], 0), (ENDS[1], 1)])
 @pytest.mark.parametrize("dtype", ["float32", "float8_e4m3fn", "int32", "int8", "uint8", "bool"])
 def test_both_ends_of_an_input_may_hold_one_number_alone(dtype: str, distribution: str, number: int) -> None:
     values = widen(drawn(dtype, distribution)).double()
@@ -289,10 +290,10 @@ def test_indices_at_both_ends_are_the_largest_and_kept_masks_stay_as_they_are() 
     task = make(Tensor("x", ("R", "C")), Tensor("i", ("R",), "int64", below=7), Tensor("m", ("R", "C"), "bool"))
     task = replace(task, distributions=("normal", PATCHWORK_KEPT))
     (workload,) = task.workloads["cpu"].search
-    found = {each: draw(task, workload, each, np.random.default_rng(0)) for each in (EMPTY_ENDS, FULL_ENDS)}
+    found = {each: draw(task, workload, each, np.random.default_rng(0)) for each in ENDS}
     assert [int(found[each]["i"][-1]) for each in found] == [0, 6]
-    assert found[EMPTY_ENDS]["m"].any(dim=1).all()
-    assert found[FULL_ENDS]["m"][-1].all()
+    assert found[ENDS[0]]["m"].any(dim=1).all()
+    assert found[ENDS[1]]["m"][-1].all()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -303,3 +304,27 @@ def test_some_rows_of_a_patchwork_are_as_far_from_zero_as_any_number_may_be(dtyp
     assert all(deep), "far below, far above, and below where roundings stay small"
     assert deep[0] < deep[2]
     assert deep[2] < 40
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+def test_extreme_integers_take_all_bits_of_their_type(dtype: str) -> None:
+    ends = torch.iinfo(getattr(torch, dtype))
+    drawn_ones = [drawn(dtype, EXTREME, seed=seed) for seed in range(24)]
+    alike = [int(rows.unique().numel()) == 1 for rows in drawn_ones]
+    assert 0 < sum(alike) < 20
+    assert {int(rows[0, 0]) for rows, same in zip(drawn_ones, alike, strict=True) if same} == {ends.min, ends.max}
+    every = torch.cat([rows for rows, same in zip(drawn_ones, alike, strict=True) if not same]).double()
+    assert (every.amax(dim=1) < ends.min + 0.51 * (ends.max - ends.min)).any()
+    assert (every.amin(dim=1) > ends.min + 0.49 * (ends.max - ends.min)).any()
+
+
+def test_tiny_numbers_are_tiny_everywhere() -> None:
+    values = drawn("float32", TINY).abs()
+    assert 1e-13 < float(values.median()) < 1e-12
+    assert float(values.max()) < 1e-11
+
+
+def test_some_runs_of_a_patchwork_begin_with_their_row() -> None:
+    rows = torch.cat([drawn("float32", PATCHWORK, shape=("64 * R", "C"), seed=seed) for seed in range(8)])
+    begins = (rows[:, :4] == rows[:, :1]).all(dim=1) & (rows != rows[:, :1]).any(dim=1) & (rows[:, 0] != 0)
+    assert int(begins.sum()) > 8

@@ -21,7 +21,7 @@ TIMER_CREATE = 222
 OPEN, READ, PTRACE, CLONE, CLONE3, FORK, SOCKET, EXECVE, IOCTL, TGKILL, KILL_CALL, MEMFD_CREATE = (
     2, 0, 101, 56, 435, 57, 41, 59, 16, 234, 62, 319,
 )  # fmt: skip
-PRLIMIT, FCNTL, CHMOD, UTIMENSAT, SETXATTR = 302, 72, 90, 280, 188
+PRLIMIT, FCNTL, CHMOD, UTIMENSAT, SETXATTR, SECCOMP = 302, 72, 90, 280, 188, 317
 MADVISE, PRCTL, SIGACTION, FALLOCATE, FTRUNCATE, REMAP, MBIND = 28, 157, 13, 285, 77, 216, 237
 PTHREAD_FLAGS = 0x3D0F00
 NEW_USER = 0x10000000
@@ -102,9 +102,11 @@ def test_what_runs_a_candidates_code_leaves_shared_pages_alone(build):
     assert {run_filter(code, MADVISE, 1 << 40, 4096, advice) for advice in own} == {ALLOW}
     assert {run_filter(code, MADVISE, 1 << 40, 4096, advice) for advice in foreign} == {EPERM}
     assert {run_filter(code, call) for call in (FALLOCATE, FTRUNCATE, REMAP, MBIND)} == {EPERM}
-    parents_death, dumpable, name, speculation, core_cookie, merge = 1, 4, 15, 53, 62, 67
+    parents_death, dumpable, name, filtered, speculation, dispatch, core_cookie, merge = 1, 4, 15, 22, 53, 59, 62, 67
+    refused = (parents_death, filtered, speculation, dispatch, core_cookie, merge)
     assert {run_filter(code, PRCTL, each) for each in (dumpable, name)} == {ALLOW}
-    assert {run_filter(code, PRCTL, each) for each in (parents_death, speculation, core_cookie, merge)} == {EPERM}
+    assert {run_filter(code, PRCTL, each) for each in refused} == {EPERM}
+    assert run_filter(code, SECCOMP) == EPERM, "its filter would answer what our code asks Linux"
 
 
 def test_a_worker_on_a_processor_handles_no_faults_and_a_sanitizers_runtime_does():
