@@ -211,6 +211,16 @@ def test_files_are_not_replaced_unasked(init: Init, operations: Path, tmp_path: 
     init_project(operations, name="softmax", inputs="x: 16x48", out=tmp_path / "out", force=True, settings=ON_CPU)
 
 
+def test_a_folder_that_cannot_be_written_is_refused_before_the_operation_is_run(tmp_path: Path) -> None:
+    file = tmp_path / "operation.py"
+    file.write_text("raise RuntimeError('this was run')\n")
+    with pytest.raises(TaskError, match=r"cannot write to .*new: .*operation\.py: Not a directory; .* with --out$"):
+        init_project(file, out=file / "new")
+    with pytest.raises(TaskError, match="this was run"):
+        init_project(file, out=tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
 @pytest.mark.slow
 def test_low_precision_is_for_the_gpu(init: Init) -> None:
     project = init("normed", "x: bf16[16x48], weight: bf16[48]", "cpu", "cuda")

@@ -8,7 +8,7 @@ import torch
 
 from evokernel.errors import TaskError
 from evokernel.scaffold.operation.dimensions import Layout, shapes_at, with_equal_sizes_as_one, with_one_size_fixed
-from evokernel.scaffold.operation.trial import in_one_thread, runs
+from evokernel.scaffold.operation.trial import in_one_thread, reads_integers, runs
 from evokernel.scaffold.operation.user_operation import UserOperation
 from evokernel.source.expressions import evaluate
 
@@ -24,7 +24,10 @@ def tied_by_indices(subject: UserOperation, layout: Layout) -> Layout:
     Two caches that one position indexes are as long as each other, which shapes alone do not show. A size that computed
     indices fit only as it is, as in a table of biases, stays so. Raises `TaskError` as `derive_layout`.
     """
-    layout = _tied_by_ranks(subject, _tied(subject, layout))
+    layout = _tied(subject, layout)
+    if not reads_integers(subject):  # what it computes with is no question of values
+        return layout
+    layout = _tied_by_ranks(subject, layout)
     if not _fits(subject, layout, uneven=True):
         fixed = with_one_size_fixed(subject, layout)
         useful = (each for each in fixed if each.dimensions or each.stepped)
@@ -49,7 +52,8 @@ def _small(layout: Layout) -> list[dict[str, int]]:
     """Return small sizes, and others of which each two are in the other order."""
     sizes = _SMALL[: len(layout.example)]
     back = dict(zip(sorted(sizes), sorted(sizes, reverse=True), strict=True))
-    return [dict(zip(layout.example, each, strict=True)) for each in (sizes, [back[size] for size in sizes])]
+    orders = dict.fromkeys((sizes, tuple(back[size] for size in sizes)))
+    return [dict(zip(layout.example, each, strict=True)) for each in orders]
 
 
 def _tied(subject: UserOperation, layout: Layout) -> Layout:
