@@ -19,6 +19,7 @@ from evokernel.scaffold.operation.example_text import parse_inputs, without_boun
 from evokernel.scaffold.operation.index_bounds import (
     find_bounds,
     find_offsets,
+    find_segments,
     find_signed,
     tied_by_indices,
     unsorted_offsets,
@@ -170,6 +171,7 @@ def init_project(
         signed=find_signed(subject, layout),
         sorted=sorted_inputs(subject),
         places=_places(subject, layout, ranges),
+        segments=find_segments(subject, layout, ranges),
         workloads=plans,
         seeds={language: file.name for language, file in files.items()},
         flops=analysis.flops,
@@ -206,7 +208,7 @@ def init_project(
             task_file.write_text(task_text(draft, stem=stem, out=out), encoding="utf-8")
             task = _loaded(task_file)
     remarks = (
-        *(complaint, floats.remark, _left_out(draft)),
+        *(complaint, floats.remark, _left_out(draft), _in_order(draft)),
         *_remarks(subject, layout, plans),
         *without_bound(inputs, ranges),
     )
@@ -341,6 +343,11 @@ def _left_out(draft: TaskDraft) -> str:
     names = [name for name in DISTRIBUTIONS if name not in (draft.distributions or DISTRIBUTIONS)]
     why = "honest answers would be refused" if draft.left_out else f"{draft.subject.name} has no one result"
     return f"not judged on the distribution {' and '.join(names)}, on which {why}" if names else ""
+
+
+def _in_order(draft: TaskDraft) -> str:
+    names = " and ".join(draft.segments)
+    return names and f"the numbers in {names} are in order in your example, and kernels may rely on it"
 
 
 def _cut(device: str, plan: WorkloadDraft) -> str:

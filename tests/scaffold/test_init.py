@@ -54,7 +54,7 @@ def test_function_becomes_one_nest_for_each_value_that_is_kept(init: Init) -> No
     assert len(loops(source)) == 4 + 2 + 2
     assert "t[i * N + j] += x[i * K + k] * w[k * N + j];" in source
     assert "t2[i * N + j] = t[i * N + j] + b[j];" in source
-    assert source.count("std::erf(") == 1
+    assert len(re.findall(r"\b(std::erf|erff)\(", source.partition("void run")[2])) == 1
     read(source)
     path = next(path for path in project.files if path.suffix == ".yaml")
     assert path.read_text().startswith(MODELINE)
@@ -129,7 +129,7 @@ def test_sizes_that_a_module_fixes_become_constants(init: Init) -> None:
 
 def test_softmax_computes_exponentials_once(init: Init) -> None:
     source = kernel(init("softmax", "x: 16x48"))
-    assert source.count("std::exp(") == 1
+    assert len(re.findall(r"= (std::exp|expf)\(", source)) == 1
     assert "std::vector<float> t2(M * N);" in source
     assert "out[i * N + j] = t2[i * N + j] / t3[i];" in source
 

@@ -30,6 +30,8 @@ from evokernel.evaluate.numerics.references import native_answer
 from evokernel.task import COARSE, ENDS, PATCHWORK, PATCHWORK_FEW, PATCHWORK_KEPT, TELLING, Task
 
 _MORE_ROUNDS = 4
+_COSTLY = 1e10
+"""Operations of a workload above which other inputs of the same sizes are drawn only for what they may still reject."""
 _LOOSE = 0.1
 """Tolerance, as a part of the results, above which a distribution of the judge's own says nothing."""
 _Open = dict[Changeable, list[str]]
@@ -159,7 +161,8 @@ def _cases(task: Task, device_class: str, rng: np.random.Generator, *, device: s
     extra = search.distribution if search.distribution in task.distributions else task.distributions[0]
     plan = [(odd, name) for name in task.distributions]
     plan += [(search, extra)]
-    plan += [(least, name) for name in task.distributions]
+    if least.dims != odd.dims or task.flops_at(least) < _COSTLY:  # sizes that are fixed have been tried
+        plan += [(least, name) for name in task.distributions]
     for workload, distribution in plan:
         yield AdmissionVariant.drawn(task, workload, distribution, rng, device=device)
     # drawn only while an empty answer survives: a maximum over a row seldom lies in its tail, and the upper part of a

@@ -14,6 +14,8 @@ from evokernel.source.expressions import evaluate
 
 _SIZE, _TINY, _MOST_UNEVEN = 19, 3, 5
 """Small sizes beside a far smaller one, and the most dimensions for which each is tried so."""
+_FEWEST_IN_ORDER = 8
+"""Numbers of an input that are in order by chance once in thousands of times."""
 _SMALL = (11, 13, 17, 19, 23, 7, 5, 29, 31, 3, 37, 41, 43, 47, 53, 59)
 
 
@@ -184,6 +186,21 @@ def find_offsets(subject: UserOperation, layout: Layout) -> dict[str, str | int]
         if ends and ((tensor.diff() != 1).any() or _has_one_less(layout, layout.inputs[name][0])):
             found[name] = ends[0]
     return found
+
+
+def find_segments(subject: UserOperation, layout: Layout, ranges: Mapping[str, str | int]) -> tuple[str, ...]:
+    """Return the inputs whose numbers are in order in the example, many of them equal, and stay below a size.
+
+    Such are the numbers of segments that rows belong to. Numbers that are offsets are none.
+    """
+    offsets = find_offsets(subject, layout)
+    found = []
+    for name, tensor in subject.inputs.items():
+        whole = name in ranges and name not in offsets and tensor.dtype in (torch.int32, torch.int64)
+        if whole and tensor.ndim == 1 and tensor.numel() >= _FEWEST_IN_ORDER:
+            steps = tensor.diff()
+            found += [name] * bool((steps >= 0).all() and (steps == 0).any() and (steps > 0).any())
+    return tuple(found)
 
 
 def unsorted_offsets(subject: UserOperation, layout: Layout) -> str:
