@@ -88,6 +88,7 @@ def command(
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if click.get_current_context().obj == OWN_PROCESS:
         _go_on_in_a_child()
+    from evokernel.scaffold.output_folder import check_folder
     from evokernel.scaffold.project import ProjectSettings, init_project
 
     file, name = _told_apart(place, name) if place else (None, name)
@@ -106,6 +107,8 @@ def command(
         )
     if (file is None) == (asked["from_run"] is None) or (asked["from_run"] is None) != (asked["function"] is None):
         raise click.UsageError("expected FILE.py, or --from-run SCRIPT.py --function NAME")
+    given = file or asked["from_run"]
+    check_folder(out or given.parent)
     click.echo(
         "running the operation at many sizes, to find those that may vary; all takes half a minute, sometimes two",
         err=True,

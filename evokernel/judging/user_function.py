@@ -2,12 +2,12 @@
 
 import hashlib
 import inspect
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from evokernel.errors import TaskError
+from evokernel.scaffold.output_folder import check_folder
 from evokernel.tasks import task_path
 
 PROJECTS = "runs"
@@ -136,13 +136,8 @@ def _traits(module: Any) -> Any:
 
 def make_folder(place: Path) -> None:
     """Make the folder of a project. Raises `TaskError` where nothing can be written there."""
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        problem = "" if os.access(place, os.W_OK) else "no permission to write there"
-    except OSError as error:
-        problem = str(error.strerror)
-    if problem:
-        raise TaskError(f"cannot make the project {place}: {problem}; name a folder that can be written with folder=")
+    check_folder(place, option="folder=")
+    place.mkdir(parents=True, exist_ok=True)
 
 
 def inputs_text(function: Callable[..., Any], example_inputs: Sequence[Any]) -> str:

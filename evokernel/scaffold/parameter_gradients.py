@@ -55,8 +55,8 @@ def useless_apart(subject: UserOperation, layout: Layout, scales: Mapping[str, f
 
 def small_shapes(subject: UserOperation, layout: Layout) -> dict[str, tuple[int, ...]]:
     """Return the shapes of small inputs that an operation takes, by name."""
-    least = 2 * max(least_sizes(subject, layout).values(), default=1) + _ROOM
-    return shapes_at(layout, {name: min(least, size) for name, size in layout.example.items()})
+    least = least_sizes(subject, layout)
+    return shapes_at(layout, {name: min(2 * least[name] + _ROOM, size) for name, size in layout.example.items()})
 
 
 def _drawn(subject: UserOperation, layout: Layout, scales: Mapping[str, float]) -> Iterator[dict[str, torch.Tensor]]:

@@ -19,6 +19,7 @@ from evokernel.scaffold.operation.example_text import parse_inputs, without_boun
 from evokernel.scaffold.operation.index_bounds import (
     find_bounds,
     find_offsets,
+    find_segments,
     find_signed,
     tied_by_indices,
     unsorted_offsets,
@@ -33,6 +34,7 @@ from evokernel.scaffold.operation.trial import (
 )
 from evokernel.scaffold.operation.user_operation import UserOperation, find_subject
 from evokernel.scaffold.operation_analysis import OperationAnalysis, analyse
+from evokernel.scaffold.output_folder import check_folder
 from evokernel.scaffold.parameter_gradients import useless_apart
 from evokernel.scaffold.project_admission import admission_of
 from evokernel.scaffold.project_precision import project_precision, tensor_dtypes
@@ -126,8 +128,14 @@ def init_project(
     Raises:
         TaskError: the operation cannot be found, run or described; the message says what to do.
     """
+    check_folder(out)
     subject = changes_apart(state_apart(find_subject(path, name=name, inputs=inputs, example_inputs=example_inputs)))
-    layout, (devices, complaint) = tied_by_indices(subject, derive_layout(subject)), _devices(subject, settings)
+    devices, complaint = _devices(subject, settings)
+    stem = settings.stem or stem_of(subject)
+    files = _seed_files(stem, out, devices, settings)
+    task_file, config_file, schema_file = out / f"{stem}_task.py", out / f"{stem}.yaml", out / SCHEMA_FILE
+    _refuse_to_replace((task_file, *files.values(), config_file), force=force)
+    layout = tied_by_indices(subject, derive_layout(subject))
     subject, layout, scales = _that_counts(subject, layout, settings.tell)
     floats = project_precision(subject, layout, devices, cpu_dtype=settings.cpu_dtype)
     plain = subject.with_floats(floats.on.get("cpu") or floats.signature) if floats.changes else subject
@@ -139,11 +147,6 @@ def init_project(
     settings.tell("writing down its operations, and planning sizes to measure and to check")
     layout, analysis = analyse(plain, layout, own=[*chain.from_iterable(map(own, devices))])
     ranges, offsets = find_bounds(subject, layout), find_offsets(subject, layout)
-    stem = settings.stem or stem_of(subject)
-    languages = ["cpp" if device == "cpu" else settings.gpu_language for device in devices]
-    files = {language: out / f"{stem}{_ENDS[language]}" for language in languages}
-    task_file, config_file, schema_file = out / f"{stem}_task.py", out / f"{stem}.yaml", out / SCHEMA_FILE
-    _refuse_to_replace((task_file, *files.values(), config_file), force=force)
     plans = {
         device: replace(
             plan_workloads(
@@ -168,6 +171,7 @@ def init_project(
         signed=find_signed(subject, layout),
         sorted=sorted_inputs(subject),
         places=_places(subject, layout, ranges),
+        segments=find_segments(subject, layout, ranges),
         workloads=plans,
         seeds={language: file.name for language, file in files.items()},
         flops=analysis.flops,
@@ -203,8 +207,11 @@ def init_project(
             draft = replace(draft, distributions=kept, left_out=fewer)
             task_file.write_text(task_text(draft, stem=stem, out=out), encoding="utf-8")
             task = _loaded(task_file)
-    remarks = (complaint, floats.remark, _left_out(draft), *_remarks(subject, layout, plans))
-    remarks += (*without_bound(inputs, ranges),)
+    remarks = (
+        *(complaint, floats.remark, _left_out(draft), _in_order(draft)),
+        *_remarks(subject, layout, plans),
+        *without_bound(inputs, ranges),
+    )
     return Project(
         files=(task_file, *files.values(), config_file, schema_file),
         task=task,
@@ -214,6 +221,12 @@ def init_project(
         admission=admission,
         unfit=unfit and unfit + (unsorted_offsets(subject, layout) or library_steps(analysis.why)),
     )
+
+
+def _seed_files(stem: str, out: Path, devices: Sequence[str], settings: ProjectSettings) -> dict[str, Path]:
+    """Return the files of the kernels to start from, by language."""
+    languages = ["cpp" if device == "cpu" else settings.gpu_language for device in devices]
+    return {language: out / f"{stem}{_ENDS[language]}" for language in languages}
 
 
 def _that_counts(
@@ -330,6 +343,11 @@ def _left_out(draft: TaskDraft) -> str:
     names = [name for name in DISTRIBUTIONS if name not in (draft.distributions or DISTRIBUTIONS)]
     why = "honest answers would be refused" if draft.left_out else f"{draft.subject.name} has no one result"
     return f"not judged on the distribution {' and '.join(names)}, on which {why}" if names else ""
+
+
+def _in_order(draft: TaskDraft) -> str:
+    names = " and ".join(draft.segments)
+    return names and f"the numbers in {names} are in order in your example, and kernels may rely on it"
 
 
 def _cut(device: str, plan: WorkloadDraft) -> str:

@@ -28,6 +28,7 @@ from evokernel.scaffold.loops.cpp_writer import CppWriter
 from evokernel.scaffold.loops.narrow_numbers import conversions_text
 from evokernel.scaffold.loops.operation_graph import STORES, Node, in_order
 from evokernel.scaffold.loops.trace import Traced
+from evokernel.scaffold.loops.vector_functions import with_vector_functions
 from evokernel.scaffold.operation.sizes import NotGeneral
 from evokernel.scaffold.operation.trial import dtype_name
 from evokernel.scaffold.operation.user_operation import UserOperation
@@ -42,6 +43,8 @@ _HARD_ON_SUMS = ("offset", "wide")
 _TIED = ("integers01", "needles")
 _QUICK_FLOPS = 3e8
 """Arithmetic of a workload on which a plain kernel is tried with numbers that are hard on sums, at most."""
+_MOST_FLOPS = 1e10
+"""Arithmetic of a second workload on which a plain kernel is tried, at most: it does some 1e9 operations in 1 s."""
 _SHARE_OF_SLACK = 0.5
 """Part of the tolerance that a seed may use up on these numbers before it adds up in double."""
 _HEAD_LINES = 4
@@ -132,7 +135,8 @@ def _plain(task: Task, traced: Traced | None, why: str, *, example: Mapping[str,
     if traced is None:
         return "", why
     workloads = task.workloads["cpu"]
-    tried = [min(workloads.search, key=task.flops_at), workloads.holdout[0]]
+    tried = [min(workloads.search, key=task.flops_at)]
+    tried += [each for each in workloads.holdout[:1] if task.flops_at(each) <= _MOST_FLOPS]
     shown = Workload("example", example)
     tried += [shown] * (task.bytes_at(shown) <= _LARGE_BYTES and task.flops_at(shown) <= max(map(task.flops_at, tried)))
     try:
@@ -153,7 +157,8 @@ def _plain(task: Task, traced: Traced | None, why: str, *, example: Mapping[str,
 def _of_ties(task: Task, source: str) -> str:
     """Return the remark on a kernel that differs from the reference only where many numbers are equal, or nothing."""
     try:
-        workload = min(task.workloads["cpu"].holdout, key=task.flops_at)
+        workloads = task.workloads["cpu"]
+        workload = min((*workloads.holdout, *workloads.search), key=task.flops_at)
         check_seed(task, source, [workload], distributions=[name for name in _TIED if name in task.distributions])
     except HarnessError as error:
         return (
@@ -219,7 +224,7 @@ def _changed(signature: Signature) -> list[str]:
 def write_seed(traced: Traced, signature: Signature, *, wide_sums: bool = False) -> str:
     """Return a C++ kernel with one plain loop nest for each step. It computes in double where a tensor is float64.
 
-    With `wide_sums` it adds up in double in any case.
+    With `wide_sums` it adds up in double in any case, and calls no vector forms of functions.
     """
     short = [tensor.dtype for tensor in signature.tensors if is_float(tensor.dtype) and DTYPES[tensor.dtype] == 2]
     if short:
@@ -243,15 +248,19 @@ def write_seed(traced: Traced, signature: Signature, *, wide_sums: bool = False)
             *(f"    std::copy({new}.begin(), {new}.end(), {name});" for name, new in changed.items()),
         ]
     )
-    if any(tensor.dtype == "float64" for tensor in signature.tensors):
+    wide = any(tensor.dtype == "float64" for tensor in signature.tensors)
+    if wide:
         body = re.sub(r"(?<=[\d.])f\b", "", re.sub(r"\bfloat\b", "double", body))
     helpers = conversions_text(re.findall(r"\b(?:to|from)_float8_\w+", body))
+    if not wide_sums:  # what is as exact as it can be calls functions as they are
+        declared, body = with_vector_functions(body, "double" if wide else "float")
+        helpers += declared
     body = helpers + f"\n{entry_signature(signature)} {{\n{body}\n}}\n"
     headers = ["algorithm"] * bool(re.search(r"std::(max|min|copy|\w+_sort)\b", body)) + ["bit"] * (
         "std::bit_cast" in body
     )
     headers += ["cmath"] * (
-        "std::" in body.replace("std::vector", "") or re.search(r"INFINITY|NAN", body) is not None
+        "std::" in body.replace("std::vector", "") or re.search(r"INFINITY|NAN|simd", body) is not None
     ) + ["cstdint"]
     headers += ["utility"] * ("std::swap(" in body) + ["vector"] * ("std::vector" in body)
     includes = "".join(f"#include <{name}>\n" for name in headers)

@@ -41,6 +41,8 @@ class TaskDraft:
     """Inputs of floating-point numbers that the operation takes for sorted."""
     places: Mapping[str, tuple[str, str]]
     """Number of places that come once, and the size they stay below, by name of the input."""
+    segments: tuple[str, ...]
+    """Inputs of integers in order, many of them equal."""
     workloads: Mapping[str, WorkloadDraft]
     """By device class."""
     seeds: Mapping[str, str]
@@ -64,6 +66,7 @@ class TaskDraft:
     def generated(self) -> dict[str, str]:
         """Kind of the generator of each input that random numbers do not fit, by name."""
         kinds = {"offsets": self.offsets, "sorted": self.sorted, "integers": self.signed, "places": self.places}
+        kinds["segments"] = self.segments
         return {name: kind for kind, names in kinds.items() for name in names}
 
     @property
@@ -236,7 +239,7 @@ def _tensor_text(draft: TaskDraft, name: str, shape: tuple[str | int, ...], *, o
 
 
 def _generator_text(draft: TaskDraft, name: str, kind: str) -> str:
-    """Return the function that makes offsets, sorted numbers, signed integers, or places that come once."""
+    """Return the function that makes offsets, numbers in order, signed integers, or places that come once."""
 
     def spelt(extent: str | int) -> str:
         return re.sub(r"[A-Z]\w*", r'sizes["\g<0>"]', str(extent))
@@ -250,6 +253,8 @@ def _generator_text(draft: TaskDraft, name: str, kind: str) -> str:
     if kind == "places":
         count, below = map(spelt, draft.places[name])
         return template("places.py.txt", name=name, count=count, below=below, dtype=dtype)
+    if kind == "segments":
+        return template("segments.py.txt", name=name, count=shape[0], below=spelt(draft.ranges[name]), dtype=dtype)
     each = draft.signed[name]
     marked = f"    numbers.reshape(-1)[1:][rng.random(numbers.size - 1) < {each.share}] = {each.mark}\n"
     return template(

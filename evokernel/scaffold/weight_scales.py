@@ -1,6 +1,6 @@
 """Scales of the weights of a deep operation: with numbers around 1, each layer multiplies what it gets many times."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod, sqrt
 from typing import Any
 
@@ -38,21 +38,18 @@ def weight_scales(subject: UserOperation, layout: Layout) -> dict[str, float]:
     """
     if not all(each.is_floating_point() for each in subject.inputs.values()):
         return {}
-    try:
-        with without_data():
-            inputs = subject.empty({name: tuple(each.shape) for name, each in subject.inputs.items()})
-            with _Products(inputs) as found:
-                subject.call(inputs)
-        if found.layers <= _LAYERS or _largest(subject, layout) <= _LARGEST:
-            return {}
-    except Exception:  # noqa: BLE001 - a user's function may raise anything; then nothing is known here
+    inputs, calls = _called(subject)
+    found = _Products(inputs)
+    for call in calls:
+        found.take(*call)
+    if found.layers <= _LAYERS or _largest(subject, layout) <= _LARGEST:
         return {}
     scales = {name: float(f"{sqrt(2 / terms):.3g}") for name, terms in found.terms.items()}
     return {**dict.fromkeys(found.biases - scales.keys(), _BIAS), **scales}
 
 
 def _largest(subject: UserOperation, layout: Layout) -> float:
-    """Return the largest result on inputs around 1; infinity where one is no number."""
+    """Return the largest result on inputs around 1; infinity where one is no number, 0 where the operation fails."""
     example = {name: tuple(each.shape) for name, each in subject.inputs.items()}
     quick = counted_flops(subject) <= _MOST_FLOPS  # small inputs may have narrow layers, in which less grows
     inputs = subject.empty(example if quick else small_shapes(subject, layout))
@@ -60,26 +57,56 @@ def _largest(subject: UserOperation, layout: Layout) -> float:
     with torch.no_grad():
         for each in inputs.values():
             each.copy_(torch.randn(each.shape, generator=generator))
-        made = subject.call(inputs)
+        try:
+            made = subject.call(inputs)
+        except Exception:  # noqa: BLE001 - a user's function may raise anything; then nothing is known here
+            return 0.0
     results = [each.double() for each in tree_leaves(made) if isinstance(each, torch.Tensor)]
     return max(float(each.abs().max().nan_to_num(torch.inf)) for each in results)
 
 
-class _Products(TorchDispatchMode):  # type: ignore[misc]
-    """Notes which inputs are weights and biases, and how many products by weights follow each other."""
+_Call = tuple[Any, Sequence[Any], Mapping[str, Any], Any]
+"""Operation of torch, its arguments by position and by name, and what it returned."""
+
+
+class _Calls(TorchDispatchMode):  # type: ignore[misc]
+    """Keeps all calls, so that what they say is found out behind the user's function, whose errors are its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: list[_Call] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        self.made.append((func, args, kwargs or {}, made))
+        return made
+
+
+def _called(subject: UserOperation) -> tuple[dict[str, torch.Tensor], list[_Call]]:
+    """Return inputs without data, and the calls of the operation on them; none where it raises an error."""
+    with without_data():
+        inputs = subject.empty({name: tuple(each.shape) for name, each in subject.inputs.items()})
+        try:
+            with _Calls() as calls:
+                subject.call(inputs)
+        except Exception:  # noqa: BLE001 - a user's function may raise anything; then nothing is known here
+            return inputs, []
+    return inputs, calls.made
+
+
+class _Products:
+    """Finds out which inputs are weights and biases, and how many products by weights follow each other."""
 
     def __init__(self, inputs: Mapping[str, torch.Tensor]) -> None:
-        super().__init__()
         self.terms: dict[str, int] = {}
         """Terms of the sum behind a result of each weight's product, by name."""
         self.biases: set[str] = set()
         self.layers = 0
         self._names = {_key(each): name for name, each in inputs.items()}
         self._depths: dict[int, int] = {}
-        self._kept: list[torch.Tensor] = []  # so that no memory is taken for another tensor's
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        made = func(*args, **(kwargs or {}))
+    def take(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], made: Any) -> None:
+        """Take in the next call."""
         given = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
         layers = max((self._depths.get(_key(each), 0) for each in given), default=0)
         named = [name for each in given if (name := self._names.get(_key(each)))]
@@ -95,11 +122,9 @@ class _Products(TorchDispatchMode):  # type: ignore[misc]
         self.layers = max(self.layers, layers)
         for each in tree_leaves(made):
             if isinstance(each, torch.Tensor):
-                self._kept.append(each)
                 self._depths[_key(each)] = max(layers, self._depths.get(_key(each), 0))
                 if func.overloadpacket in _COPIES and named:
                     self._names[_key(each)] = named[0]
-        return made
 
 
 def _key(tensor: torch.Tensor) -> int:

@@ -14,10 +14,14 @@ from evokernel.scaffold.operation.trial import in_one_thread, outputs_of
 from evokernel.scaffold.operation.user_operation import UserOperation
 
 _LEAST = (1, 2, 3, 4, 8, 16, 32)
+_LARGE_LEAST = 8
+"""Least size of all dimensions that need not be that of each."""
 _SEARCH = ((1.0, 1.0), (2.0, 0.5), (0.5, 2.0))
 _NEAR = ((0.76, 0.77), (1.3, 0.6), (0.4, 1.45))
 _FAR = (3.1, 0.24)
 _MOST_DOUBLINGS = 40
+_TIMES_THE_LEAST, _MOST_PROBE_FLOPS = 4, 400_000_000
+"""Operations of a hidden workload over those at the least sizes, where these alone are many, and the most of such."""
 _PROBE_ELEMENTS = 1_000_000
 """Elements of a hidden workload: each is computed in fp64, and several times."""
 
@@ -124,8 +128,8 @@ def plan_workloads(
         for dims in _scaled(subject, layout, base, limits.holdout, odd=True, least=least)
         if dims not in search and cost.elements(dims) <= 2 * limits.most_elements
     ]
-    high = _probe_high(layout, cost, limits)
-    probe = {name: (least[name], max(least[name], min(high, 2 * value + 1) | 1)) for name, value in base.items()}
+    span = _probe_span(cost, limits, least=least)
+    probe = {name: (low, max(low, min(low + span, 2 * base[name] + 1) | 1)) for name, low in least.items()}
     cut = tuple(dims for dims, made in zip(own, kept, strict=True) if dims != made)
     return WorkloadDraft(tuple(search), weights, tuple(holdout) or (base,), probe, cut)
 
@@ -202,18 +206,28 @@ def _scaled(
 def least_sizes(subject: UserOperation, layout: Layout) -> Dims:
     """Return the smallest sizes with finite results, or with any results where none are finite.
 
-    They are one number for all dimensions where there is one, else the least of each beside the example's others.
+    They are one number for all dimensions where there is one, else the least of each beside the example's others. A
+    large one, as of an image that is halved in layer after layer, is that of a few dimensions alone: the others, such
+    as the number of images, are as small as they can be.
     """
     for data in (True, False):
         for least in _LEAST:
             if _finite(subject, layout, dims := dict.fromkeys(layout.example, least), data=data):
-                return dims
+                return dims if least < _LARGE_LEAST else _each_less(subject, layout, dims, data=data)
     found = dict(layout.example)
     for name, value in layout.example.items():  # as where a number that is fixed names a place
         found[name] = min(
             value, 1 + bisect_left(range(1, value), True, key=partial(_runs, subject, layout, found, name))
         )
     return found if _finite(subject, layout, found, data=False) else dict(layout.example)
+
+
+def _each_less(subject: UserOperation, layout: Layout, dims: Dims, *, data: bool) -> Dims:
+    """Return sizes with each dimension in turn as small as it can be beside the others."""
+    for name, value in dims.items():
+        tried = ({**dims, name: least} for least in _LEAST if least < value)
+        dims = next((each for each in tried if _finite(subject, layout, each, data=data)), dims)
+    return dims
 
 
 def _runs(subject: UserOperation, layout: Layout, dims: Dims, name: str, value: int) -> bool:
@@ -238,14 +252,15 @@ def _finite(subject: UserOperation, layout: Layout, dims: Mapping[str, int], *, 
     return all(item.numel() > 0 and bool(torch.isfinite(item.double()).all()) for item in flat)
 
 
-def _probe_high(layout: Layout, cost: WorkloadCosts, limits: WorkloadLimits) -> int:
-    """Return the highest probe of a dimension: cheap where all dimensions are as high."""
+def _probe_span(cost: WorkloadCosts, limits: WorkloadLimits, *, least: Dims) -> int:
+    """Return how far the probes of each dimension go above its least size: cheap where all of them go so far."""
+    most_flops = max(limits.probe_flops, min(_TIMES_THE_LEAST * cost.flops(least), _MOST_PROBE_FLOPS))
 
-    def is_cheap(high: int) -> bool:
-        dims = dict.fromkeys(layout.example, high)
-        return cost.flops(dims) <= limits.probe_flops and cost.elements(dims) <= _PROBE_ELEMENTS
+    def is_cheap(span: int) -> bool:
+        dims = {name: low + span for name, low in least.items()}
+        return cost.flops(dims) <= most_flops and cost.elements(dims) <= _PROBE_ELEMENTS
 
-    high = limits.probe_highest
-    while high > 2 and not is_cheap(high):
-        high = high * 3 // 4
-    return high
+    span = limits.probe_highest - 1
+    while span > 1 and not is_cheap(span):
+        span = span * 3 // 4
+    return span if is_cheap(span) else 0

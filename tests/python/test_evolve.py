@@ -126,7 +126,7 @@ def test_what_cannot_be_searched_is_said(here: Path) -> None:
             evokernel.evolve(added, folder=folder)
     assert not (here / "new").exists()
     (here / "file").write_text("")
-    with pytest.raises(TaskError, match=r"cannot make the project file/small_task: .*folder="):
+    with pytest.raises(TaskError, match=r"cannot write to file/small_task: .*folder="):
         evokernel.evolve(TASK, folder="file")
     with pytest.raises(ConfigError, match="example inputs belong to a function"):
         evokernel.evolve("gemm", 3)

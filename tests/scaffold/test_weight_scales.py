@@ -76,3 +76,17 @@ def test_weights_of_a_function_are_found_behind_views_and_copies(tmp_path: Path)
 def test_beside_integers_nothing_is_scaled(tmp_path: Path) -> None:
     text = "def f(x, i, a):\n    for _ in range(9):\n        x = x @ a\n    return x[i]"
     assert not scales_of(tmp_path, text, "x: 4x64, i: int64[3] < 4, a: 64x64")
+
+
+def test_an_operation_that_fails_gets_none_and_a_fault_of_ours_is_seen(tmp_path: Path) -> None:
+    body = "    for _ in range(20):\n        x = x @ a\n    return x"
+    inputs = "x: 100000x64, a: 64x64"
+    good = subject_of(tmp_path, f"def f(x, a):\n{body}", inputs)
+    layout = derive_layout(good)
+    assert set(weight_scales(good, layout)) == {"a"}
+    for fails in ("True", "type(x) is torch.Tensor"):  # always, and on data alone
+        bad = subject_of(tmp_path, f"def f(x, a):\n    if {fails}:\n        raise ArithmeticError\n{body}", inputs)
+        assert not weight_scales(bad, layout)
+    other = subject_of(tmp_path, "def g(x, b):\n    return x @ b", "x: 4x64, b: 64x64")
+    with pytest.raises(KeyError):
+        weight_scales(good, derive_layout(other))

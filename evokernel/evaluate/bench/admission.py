@@ -6,6 +6,7 @@ large numbers, NaN or infinities where only they show that a constant was left o
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import cycle
 
 import numpy as np
 import torch
@@ -32,6 +33,8 @@ from evokernel.evaluate.numerics.references import native_answer
 from evokernel.task import COARSE, ENDS, EXTREME, PATCHWORK, PATCHWORK_FEW, PATCHWORK_KEPT, TELLING, TINY, Task
 
 _MORE_ROUNDS = 4
+_COSTLY = 1e10
+"""Operations of a workload above which other inputs of the same sizes are drawn only for what they may still reject."""
 _LOOSE = 0.1
 """Tolerance, as a part of the results, above which a distribution of the judge's own says nothing."""
 _Open = dict[Changeable, list[str]]
@@ -92,9 +95,10 @@ def admit(task: Task, device_class: str, *, rng: np.random.Generator, device: st
     """Try a task on a device (as torch calls it) and return the result; takes about a second.
 
     Each of `empty_answers` must be rejected on at least one shape and distribution; `honest_answers` must pass on all.
-    Shapes: hidden ones and the smallest search workload. Raises `TaskError` if an empty answer would pass, an honest
-    one fails, an input is ignored, results vary from call to call, a generator does not depend on its seed alone, or
-    the reference does not fit the signature; the message says where and what to change.
+    Shapes: hidden ones and the smallest search workload, and all of these while an empty answer is left. Raises
+    `TaskError` if an empty answer would pass, an honest one fails, an input is ignored, results vary from call to call,
+    a generator does not depend on its seed alone, or the reference does not fit the signature; the message says where
+    and what to change.
     """
     if device_class not in task.workloads:
         known = ", ".join(sorted(task.workloads)) or "none"
@@ -156,18 +160,20 @@ def _admitted(task: Task, device_class: str, rng: np.random.Generator, *, device
 def _cases(task: Task, device_class: str, rng: np.random.Generator, *, device: str) -> Iterator[AdmissionVariant]:
     workloads = task.workloads[device_class]
     least, odd, *_ = probe_workloads(workloads, rng)
-    search = min(workloads.search, key=task.bytes_at)
+    search, *larger = sorted(workloads.search, key=task.bytes_at)
     extra = search.distribution if search.distribution in task.distributions else task.distributions[0]
     plan = [(odd, name) for name in task.distributions]
     plan += [(search, extra)]
-    plan += [(least, name) for name in task.distributions]
+    if least.dims != odd.dims or task.flops_at(least) < _COSTLY:  # sizes that are fixed have been tried
+        plan += [(least, name) for name in task.distributions]
     for workload, distribution in plan:
         yield AdmissionVariant.drawn(task, workload, distribution, rng, device=device)
     # drawn only while an empty answer survives: a maximum over a row seldom lies in its tail, and the upper part of a
-    # matrix that is cut to a triangle counts where it has more rows than columns
-    for _ in range(_MORE_ROUNDS):
+    # matrix that is cut to a triangle counts where it has more rows than columns; the rim of a window counts where the
+    # image that a deep network has left is more than one element
+    for _, again in zip(range(_MORE_ROUNDS), cycle((*larger, search)), strict=False):
         for distribution in task.distributions:
-            for workload in (search, probe_workloads(workloads, rng)[1]):
+            for workload in (again, probe_workloads(workloads, rng)[1]):
                 yield AdmissionVariant.drawn(task, workload, distribution, rng, device=device)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from evokernel.scaffold.loops.expression_text import ExpressionText
 from evokernel.scaffold.loops.operation_graph import VIEWS, Node, OperationGraph
+from evokernel.scaffold.loops.vector_functions import ANY
 
 LANES = 16
 """Totals of one reduction that goes through memory: floats of the widest vector registers."""
@@ -39,9 +40,9 @@ def runs_along(texts: list[str], variable: str) -> bool:
 
 
 def takes_lanes(node: Node, texts: list[ExpressionText], variable: str, extent: int) -> bool:
-    """Say whether a sum or an extremum goes through memory along a variable, with nothing but arithmetic."""
+    """Say whether a sum or an extremum goes through memory along a variable, with nothing but what vectors can do."""
     written = [each.text for each in texts]
-    plain = not any("std::" in text or "?" in text for text in written)
+    plain = not any("std::" in ANY.sub("", text) or "?" in text for text in written)
     lanes = node.op in ("sum", "matmul", "amax", "amin") and node.kind == "float"
     return lanes and extent >= _FEWEST and plain and runs_along(written, variable)
 

@@ -153,7 +153,8 @@ def kept_values(outputs: Iterable[Node]) -> list[Node]:
     """Return the values that get loops and a buffer of their own, arguments first.
 
     These are reductions, scans, stores, tables, outputs, and values that would be computed again for each use or each
-    element, or whose expression would be long.
+    element, or whose expression would be long. Whether places of windows lie in the input is never one: equal
+    convolutions share it, and it has an element for each product.
     """
     order = in_order(outputs := tuple(outputs))
     uses, again = Counter(outputs), set[Node]()
@@ -164,10 +165,13 @@ def kept_values(outputs: Iterable[Node]) -> list[Node]:
             if node.op in TRIANGULAR | {"matmul", "recurrence"} or wider or (node.op in VIEWS and node in again):
                 again.add(arg)
     kept, depths, lookups = list[Node](), dict[Node, int](), dict[Node, int]()
+    windows = set[Node]()
     for node in order:
         depth = max((depths[arg] for arg in node.args), default=0) + node.pointwise
         lookup = max((lookups[arg] for arg in node.args[node.op == "index" :]), default=0) + (node.op == "index")
-        repeated = node in outputs or node in again or uses[node] > 1
+        if node.op == "inside" or (node.args and windows.issuperset(node.args)):
+            windows.add(node)
+        repeated = node in outputs or (node not in windows and (node in again or uses[node] > 1))
         chained = (lookup > 1 and node.op == "index" and uses[node] > 1) or depth > _DEEPEST
         if node.op in KEPT or (node.pointwise and repeated) or chained:
             kept.append(node)

@@ -8,12 +8,14 @@ import torch
 
 from evokernel.errors import TaskError
 from evokernel.scaffold.operation.dimensions import Layout, shapes_at, with_equal_sizes_as_one, with_one_size_fixed
-from evokernel.scaffold.operation.trial import in_one_thread, runs
+from evokernel.scaffold.operation.trial import in_one_thread, reads_integers, runs
 from evokernel.scaffold.operation.user_operation import UserOperation
 from evokernel.source.expressions import evaluate
 
 _SIZE, _TINY, _MOST_UNEVEN = 19, 3, 5
 """Small sizes beside a far smaller one, and the most dimensions for which each is tried so."""
+_FEWEST_IN_ORDER = 8
+"""Numbers of an input that are in order by chance once in thousands of times."""
 _SMALL = (11, 13, 17, 19, 23, 7, 5, 29, 31, 3, 37, 41, 43, 47, 53, 59)
 
 
@@ -24,7 +26,10 @@ def tied_by_indices(subject: UserOperation, layout: Layout) -> Layout:
     Two caches that one position indexes are as long as each other, which shapes alone do not show. A size that computed
     indices fit only as it is, as in a table of biases, stays so. Raises `TaskError` as `derive_layout`.
     """
-    layout = _tied_by_ranks(subject, _tied(subject, layout))
+    layout = _tied(subject, layout)
+    if not reads_integers(subject):  # what it computes with is no question of values
+        return layout
+    layout = _tied_by_ranks(subject, layout)
     if not _fits(subject, layout, uneven=True):
         fixed = with_one_size_fixed(subject, layout)
         useful = (each for each in fixed if each.dimensions or each.stepped)
@@ -49,7 +54,8 @@ def _small(layout: Layout) -> list[dict[str, int]]:
     """Return small sizes, and others of which each two are in the other order."""
     sizes = _SMALL[: len(layout.example)]
     back = dict(zip(sorted(sizes), sorted(sizes, reverse=True), strict=True))
-    return [dict(zip(layout.example, each, strict=True)) for each in (sizes, [back[size] for size in sizes])]
+    orders = dict.fromkeys((sizes, tuple(back[size] for size in sizes)))
+    return [dict(zip(layout.example, each, strict=True)) for each in orders]
 
 
 def _tied(subject: UserOperation, layout: Layout) -> Layout:
@@ -180,6 +186,21 @@ def find_offsets(subject: UserOperation, layout: Layout) -> dict[str, str | int]
         if ends and ((tensor.diff() != 1).any() or _has_one_less(layout, layout.inputs[name][0])):
             found[name] = ends[0]
     return found
+
+
+def find_segments(subject: UserOperation, layout: Layout, ranges: Mapping[str, str | int]) -> tuple[str, ...]:
+    """Return the inputs whose numbers are in order in the example, many of them equal, and stay below a size.
+
+    Such are the numbers of segments that rows belong to. Numbers that are offsets are none.
+    """
+    offsets = find_offsets(subject, layout)
+    found = []
+    for name, tensor in subject.inputs.items():
+        whole = name in ranges and name not in offsets and tensor.dtype in (torch.int32, torch.int64)
+        if whole and tensor.ndim == 1 and tensor.numel() >= _FEWEST_IN_ORDER:
+            steps = tensor.diff()
+            found += [name] * bool((steps >= 0).all() and (steps == 0).any() and (steps > 0).any())
+    return tuple(found)
 
 
 def unsorted_offsets(subject: UserOperation, layout: Layout) -> str:

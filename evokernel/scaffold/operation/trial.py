@@ -308,6 +308,26 @@ def _unread(subject: UserOperation) -> set[str]:
     return {name for name in names if inputs[name].untyped_storage()._cdata not in reads.found}
 
 
+class _ReadsIntegers(TorchDispatchMode):  # type: ignore[misc]
+    """Notes whether an operation is given integers in a tensor, which may name places in another one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = (each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor))
+        self.found |= any(not each.is_floating_point() for each in given)
+        return func(*args, **(kwargs or {}))
+
+
+def reads_integers(subject: UserOperation) -> bool:
+    """Say whether an operation computes with integers or truth values, of its inputs or of its own; it runs."""
+    with without_data(), _ReadsIntegers() as noted:
+        subject.call(subject.empty({name: tuple(each.shape) for name, each in subject.inputs.items()}))
+    return bool(noted.found)
+
+
 class _Notes(TorchDispatchMode):  # type: ignore[misc]
     """Notes the memory of tensors in which an operation searches as in sorted ones, and of places that it stores at."""
 

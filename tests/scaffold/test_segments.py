@@ -1,0 +1,62 @@
+"""Integers in order: a task keeps to them where the example has them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from evokernel.evaluate.numerics.inputs import draw
+from evokernel.scaffold.operation.dimensions import derive_layout
+from evokernel.scaffold.operation.index_bounds import find_bounds, find_segments
+from evokernel.scaffold.operation.user_operation import find_subject
+from evokernel.scaffold.project import ProjectSettings, init_project
+
+SUMS = """
+import torch
+
+
+def sums(x, ids):
+    return torch.zeros(9, x.shape[1], device=x.device).index_add(0, ids, x)
+
+
+def get_inputs():
+    return [torch.arange(96.0).reshape(24, 4), torch.arange(24) // 3]
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "sums.py"
+    path.write_text(SUMS, encoding="utf-8")
+    return path
+
+
+def test_segments_stay_in_order_as_in_the_example(file: Path, tmp_path: Path) -> None:
+    settings = ProjectSettings(devices=("cpu",))
+    project = init_project(file, out=tmp_path / "out", settings=settings)
+    assert not project.unfit
+    assert not project.seeds[0].why
+    assert "the numbers in ids are in order in your example, and kernels may rely on it" in project.remarks
+    task = project.task.on("cpu")
+    for seed, workload in enumerate(task.workloads["cpu"].search):
+        ids = draw(task, workload, "normal", np.random.default_rng(seed))["ids"]
+        assert (ids.diff() >= 0).all()
+        assert 0 <= int(ids.min()) < int(ids.max()) < 9
+
+
+@pytest.mark.parametrize(
+    ("numbers", "found"),
+    [
+        (torch.tensor([0, 0, 1, 1, 1, 5, 7, 7]), True),
+        (torch.tensor([0, 0, 1, 1, 5, 7, 7]), False),  # few are in order by chance
+        (torch.tensor([0, 0, 1, 1, 5, 1, 7, 7]), False),
+        (torch.arange(8), False),
+        (torch.zeros(8, dtype=torch.int64), False),
+        (torch.tensor([0, 0, 1, 1, 1, 2, 2, 4]), False),  # offsets into the columns
+    ],
+)
+def test_segments_are_many_in_order_with_equal_ones(file: Path, numbers: torch.Tensor, *, found: bool) -> None:
+    subject = find_subject(file, example_inputs=[torch.ones(len(numbers), 4), numbers])
+    layout = derive_layout(subject)
+    assert find_segments(subject, layout, find_bounds(subject, layout)) == ("ids",) * found
