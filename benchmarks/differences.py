@@ -251,11 +251,11 @@ def _examine(
             if originals[number] in unfit or originals[number] not in calls:
                 continue
             pipe.send((case, number))
-            text, error = _complaint(calls[number], inputs, expected, fill=_FILLS[case // 2 % 2])
+            text, excess = _complaint(calls[number], inputs, expected, fill=_FILLS[case // 2 % 2])
             if number == originals[number]:
-                honest = max(honest, error if error <= _MOST_HONEST else 0.0)
+                honest = max(honest, excess if excess <= _MOST_HONEST else 0.0)
                 unfit |= {number} if text else set()
-            elif text and error <= _ROUNDING * honest:
+            elif text and excess <= _ROUNDING * honest:
                 pipe.send((number, "", ROUNDS))
             elif text:
                 pipe.send((number, "", f"{distribution} on {dict(workload.dims)}: {text}"))

@@ -81,7 +81,7 @@ def test_a_task_that_cannot_be_judged_is_a_clear_error(tmp_path: Path):
 def test_a_reference_that_dies_in_native_code_is_named(tmp_path: Path):
     path = tmp_path / "dies.py"
     path.write_text(contract.TASK.replace("return a @ b", "import os; os.abort()").replace("FLOPS", "2 * M * N * K"))
-    with pytest.raises(JudgeLost, match="'start' .SIGABRT, which may come from native code of the task's reference"):
+    with pytest.raises(JudgeLost, match="SIGABRT, which may come from native code of the task's"):
         with_client(lambda client: client.ask({"op": "start", **setup(str(path))}))
 
 
