@@ -298,13 +298,12 @@ class BoundWorkload:
         return self._patterns[name]
 
 
-def draw_ahead(workloads: Iterable[BoundWorkload], *, until: Callable[[], bool]) -> None:
+def draw_ahead(cases: Iterable[tuple[BoundWorkload, str]], *, until: Callable[[], bool]) -> None:
     """Draw secret inputs and compute expected values, which the first check needs, for as long as `until` is false."""
-    for bound in workloads:
-        for distribution in bound.distributions:
-            if until():
-                return
-            bound.case(distribution)
+    for bound, distribution in cases:
+        if until():
+            return
+        bound.case(distribution)
 
 
 def spare_memory(workloads: Iterable[BoundWorkload], current: BoundWorkload, *, most_bytes: int) -> None:

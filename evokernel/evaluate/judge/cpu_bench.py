@@ -81,7 +81,10 @@ def open_cpu_bench(setup: BenchSetup) -> Iterator[CpuBench]:
                 return HostArena.for_signature(task.signature, workload.sizes, sets=sets)
 
             workloads = bind_workloads(setup, groundwork, make_arena=make_arena, sets=_SETS, stack=stack)
-            draw_ahead(workloads, until=starting.done)
+            fenced, odd = _bind_fenced(groundwork, workloads, stack), _bind_odd(groundwork, stack)
+            cases = [(bound, each) for bound in workloads for each in bound.distributions]
+            cases += [(bound, task.distributions[0]) for bound in (*odd, *fenced)]
+            draw_ahead(cases, until=starting.done)
             baselines, pool = starting.result(), opening.result()
         pin_to(setup.cores.judge)
         panel = [*panel_functions(task, max_autotune=setup.final and setup.settings.max_autotune)]
@@ -103,7 +106,7 @@ def open_cpu_bench(setup: BenchSetup) -> Iterator[CpuBench]:
             baselines=panel,
             sheet=sheet,
         )
-        bench.fenced, bench.odd = _bind_fenced(groundwork, workloads, stack), _bind_odd(groundwork, stack)
+        bench.fenced, bench.odd = fenced, odd
         yield CpuBench(bench)
 
 

@@ -36,7 +36,7 @@ from evokernel.evaluate.numerics.inputs import result_tensors
 from evokernel.evaluate.numerics.rankings import RankingFinder
 from evokernel.evaluate.numerics.references import high_answer, native_answer
 from evokernel.source.expressions import evaluate
-from evokernel.task import PATCHWORK, PATCHWORK_FEW, PATCHWORK_KEPT, Task, Workload
+from evokernel.task import PATCHWORK, PATCHWORK_FEW, PATCHWORK_KEPT, TINY, Task, Workload
 
 ROUNDOFF = {
     "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8,
@@ -46,9 +46,9 @@ _TF32_ROUNDOFF = 2.0**-11
 _ALIKE = {
     "integers01": 2.0**13,
     "needles": 2.0**13,
-    **dict.fromkeys((PATCHWORK, PATCHWORK_KEPT, PATCHWORK_FEW), 2.0**11),
+    **dict.fromkeys((PATCHWORK, PATCHWORK_KEPT, PATCHWORK_FEW, TINY), 2.0**11),
 }
-"""The most roundings allowed on distributions full of equal values."""
+"""The most roundings allowed on distributions full of equal values: so are the exponentials of tiny ones."""
 _BYTES = (torch.bool, torch.int8, torch.uint8)
 EDGED = (*_BYTES, torch.int16, torch.int32, torch.int64)
 """Types of results that are compared exactly but at edges: between two numbers, or positions of numbers that tie."""

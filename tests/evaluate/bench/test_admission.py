@@ -378,6 +378,7 @@ def test_ends_of_one_number_are_added_where_there_is_an_answer(reference, added)
 
 
 WHOLE = {"inputs": (Tensor("x", ("R", "C"), "int64"),), "outputs": (out("y", "R", "C", dtype="int64"),)}
+SHORTS = {"inputs": (Tensor("x", ("R", "C"), "int32"),), "outputs": (out("y", "R", "C", dtype="int32"),)}
 BYTES = {"inputs": (Tensor("x", ("R", "C"), "int8"),), "outputs": (out("y", "R", "C", dtype="int32"),)}
 MEANS = {"inputs": (Tensor("x", ("R", "C"), "int64"),), "outputs": (out("y", "R"),)}
 
@@ -388,13 +389,26 @@ MEANS = {"inputs": (Tensor("x", ("R", "C"), "int64"),), "outputs": (out("y", "R"
         (lambda x, **_: x.sort(1).values, WHOLE, ["extreme"]),
         (lambda x, **_: x.cumsum(1), WHOLE, []),
         (lambda x, **_: x.abs(), WHOLE, []),
-        (lambda x, **_: x ^ x.roll(1, 1), WHOLE, []),
+        (lambda x, **_: x ^ x.roll(1, 1), WHOLE, ["extreme"]),
+        (lambda x, **_: x.int() * x.roll(1, 1).int(), SHORTS, []),
+        (lambda x, **_: x.sum(1), NARROW, ["extreme"]),
         (lambda x, **_: x.int() * x.roll(1, 1).int(), BYTES, ["extreme"]),
         (lambda x, **_: x.to(torch.get_default_dtype()).mean(1), MEANS, []),
         (lambda x, **_: x.abs(), {}, ["tiny"]),
         (lambda x, **_: x / x.square().sum(1, keepdim=True).square(), {}, []),
     ],
-    ids=["sort", "sums overflow", "abs overflows", "bits", "products of bytes", "means", "any numbers", "underflows"],
+    ids=[
+        "sort",
+        "sums overflow",
+        "abs overflows",
+        "bits",
+        "products",
+        "sums of half",
+        "products of bytes",
+        "means",
+        "any numbers",
+        "underflows",
+    ],
 )
 def test_odd_numbers_are_added_where_nothing_overflows(reference, form, added):
     found = admit(make("odd", reference, **form), "cpu", rng=np.random.default_rng(0))

@@ -58,7 +58,7 @@ def test_inputs_are_put_into_one_copy_whose_outputs_are_poisoned(ground):
 
 def test_inputs_are_drawn_ahead_until_something_else_is_ready(ground):
     asked = iter([False, False, True])
-    draw_ahead([ground, ground], until=lambda: next(asked))
+    draw_ahead([(ground, each) for each in ground.distributions], until=lambda: next(asked))
     before = ground._rng.bit_generator.state
     for distribution in ground.distributions[:2]:
         ground.case(distribution)
