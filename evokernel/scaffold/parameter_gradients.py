@@ -73,11 +73,12 @@ def _drawn(subject: UserOperation, layout: Layout, scales: Mapping[str, float]) 
 def _without_slope(subject: UserOperation, inputs: Mapping[str, torch.Tensor], names: set[str]) -> set[str]:
     """Return those of the inputs named that results do not change with, as far as gradients tell."""
     leaves = {name: each.detach().requires_grad_() for name, each in inputs.items()}
-    made = subject.call(leaves)
-    flat = [each for each in (made if isinstance(made, (tuple, list)) else (made,)) if each.requires_grad]
-    generator = torch.Generator().manual_seed(1)
-    weights = [torch.randn(each.shape, generator=generator, dtype=each.dtype) for each in flat]
-    found = torch.autograd.grad(flat, list(leaves.values()), weights, allow_unused=True)
+    with torch.autograd.graph.allow_mutation_on_saved_tensors():  # modules add to what they have rectified
+        made = subject.call(leaves)
+        flat = [each for each in (made if isinstance(made, (tuple, list)) else (made,)) if each.requires_grad]
+        generator = torch.Generator().manual_seed(1)
+        weights = [torch.randn(each.shape, generator=generator, dtype=each.dtype) for each in flat]
+        found = torch.autograd.grad(flat, list(leaves.values()), weights, allow_unused=True)
     slopes = {name: 0.0 if each is None else float(each.abs().max()) for name, each in zip(leaves, found, strict=True)}
     largest = max(slopes.values(), default=0.0)
     return {name for name in names if slopes[name] <= _NO_SLOPE * largest} if largest > 0 else set()

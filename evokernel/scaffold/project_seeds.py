@@ -26,7 +26,8 @@ from evokernel.records.build import BuildFailure, Built
 from evokernel.scaffold.inductor.seed import NOT_COMPARED, NoInductorSeed, inductor_seed
 from evokernel.scaffold.loops.cpp_writer import CppWriter
 from evokernel.scaffold.loops.narrow_numbers import conversions_text
-from evokernel.scaffold.loops.operation_graph import STORES, Node, in_order
+from evokernel.scaffold.loops.operation_graph import PLACES, STORES, Node, in_order
+from evokernel.scaffold.loops.part_functions import MOST_LINES, in_functions
 from evokernel.scaffold.loops.trace import Traced
 from evokernel.scaffold.loops.vector_functions import with_vector_functions
 from evokernel.scaffold.operation.sizes import NotGeneral
@@ -111,7 +112,7 @@ def make_seeds(
             task = origin.task.on("cpu")
             entry = entry_signature(task.signature)
             source, reason = _plain(task, traced, why, example=origin.example)
-            remark = _of_ties(task, source) if source else ""
+            remark = _of_ties(task, source, ordered=traced is not None and _orders(traced)) if source else ""
             if source and isinstance(built := _built(source), Built):
                 compile_s = built.metrics["compile_ms"] / 1e3
         else:
@@ -144,6 +145,8 @@ def _plain(task: Task, traced: Traced | None, why: str, *, example: Mapping[str,
         try:
             check_seed(task, source, tried)
             _check_long_sums(task, source, workloads.search)
+            if not _orders(traced):
+                _check_ties(task, source)
         except HarnessError:
             if (exact := write_seed(traced, task.signature, wide_sums=True)) == source:
                 raise
@@ -154,18 +157,32 @@ def _plain(task: Task, traced: Traced | None, why: str, *, example: Mapping[str,
     return source, ""
 
 
-def _of_ties(task: Task, source: str) -> str:
+def _orders(traced: Traced) -> bool:
+    """Say whether an order of numbers decides, so that equal ones may come in another."""
+    return any(node.op in PLACES for node in in_order(traced.outputs))
+
+
+def _of_ties(task: Task, source: str, *, ordered: bool) -> str:
     """Return the remark on a kernel that differs from the reference only where many numbers are equal, or nothing."""
     try:
-        workloads = task.workloads["cpu"]
-        workload = min((*workloads.holdout, *workloads.search), key=task.flops_at)
-        check_seed(task, source, [workload], distributions=[name for name in _TIED if name in task.distributions])
+        _check_ties(task, source)
     except HarnessError as error:
-        return (
-            f"It differs from {task.name} where many numbers are equal: {error}. If an order of equal numbers decides, "
-            "fix it in your function, as torch.sort(x, stable=True) does, and run init again"
+        advice = (
+            "If an order of equal numbers decides, fix it in your function, as torch.sort(x, stable=True) does, and "
+            "run init again"
+            if ordered
+            else "Numbers that are nearly 0, as the variance of equal ones, may be left with rounding alone there; the "
+            "judge draws such inputs, too, and may refuse this kernel"
         )
+        return f"It differs from {task.name} where many numbers are equal: {error}. {advice}"
     return ""
+
+
+def _check_ties(task: Task, source: str) -> None:
+    """Check a kernel on numbers of which many are equal. Raises as `check_seed`."""
+    workloads = task.workloads["cpu"]
+    workload = min((*workloads.holdout, *workloads.search), key=task.flops_at)
+    check_seed(task, source, [workload], distributions=[name for name in _TIED if name in task.distributions])
 
 
 def _check_long_sums(task: Task, source: str, workloads: Sequence[Workload]) -> None:
@@ -255,7 +272,12 @@ def write_seed(traced: Traced, signature: Signature, *, wide_sums: bool = False)
     if not wide_sums:  # what is as exact as it can be calls functions as they are
         declared, body = with_vector_functions(body, "double" if wide else "float")
         helpers += declared
-    body = helpers + f"\n{entry_signature(signature)} {{\n{body}\n}}\n"
+    entry, lines = entry_signature(signature), body.splitlines()
+    if len(lines) > MOST_LINES:
+        found = re.findall(r"([^,(]*\S) (\w+)(?=[,)])", entry)
+        functions, lines = in_functions(lines, {name: kind.strip() for kind, name in found})
+        helpers += "".join("\n" + each for each in functions)
+    body = helpers + "\n".join(["", f"{entry} {{", *lines, "}", ""])
     headers = ["algorithm"] * bool(re.search(r"std::(max|min|copy|\w+_sort)\b", body)) + ["bit"] * (
         "std::bit_cast" in body
     )

@@ -133,6 +133,14 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
         lambda x, y: functional.max_pool1d(functional.conv1d(x, y, padding=1, stride=3).relu(), 2, 2, 1),
         {"x": ("B", 2, "N"), "y": ("M", 2, 3)},
     ),
+    "two_convolutions": (
+        lambda x, y, z: functional.conv1d(functional.conv1d(x, y, padding=1), z, padding=1),
+        {"x": ("B", 4, "N"), "y": (4, 4, 3), "z": (4, 4, 3)},
+    ),
+    "causal_convolution": (
+        lambda x, y: functional.conv1d(x, y, padding=y.shape[2] - 1, groups=2)[..., : x.shape[2]],
+        {"x": ("B", 4, "N"), "y": (6, 2, "K")},
+    ),
     "volumes": (lambda x, y: functional.conv3d(x, y), {"x": ("B", 2, "N", 4, 5), "y": (3, 2, 1, 2, 3)}),
     "pooled": (
         lambda x: (

@@ -20,6 +20,8 @@ from evokernel.task import ABOVE, BELOW, COARSE, INFINITE, LARGE, NAN, SCALED, S
 _MOST = 32
 """Most constants of a reference that are tried."""
 _SIZES = ("int", "SymInt")
+_NOT_IN_RESULTS = ("momentum",)
+"""Arguments that change running statistics alone."""
 _CREATES = ("arange", "full", "zeros", "ones", "empty", "linspace", "eye")
 
 
@@ -206,7 +208,8 @@ class _Constants(EagerMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         operation, named = func.overloadpacket.__name__, dict(kwargs or {})
-        if any(operation.startswith(name) for name in _CREATES):
+        counts = operation == "add_" and not args[0].is_floating_point() and not args[0].ndim  # calls, as of a norm
+        if counts or any(operation.startswith(name) for name in _CREATES):
             return func(*args, **named)
         wanted = func._schema.arguments
         given = [self._see(operation, wanted[place], number) for place, number in enumerate(args)]
@@ -235,6 +238,8 @@ class _Constants(EagerMode):
 
     def _see(self, operation: str, argument: Any, number: Any) -> Any:
         kind = str(argument.type).removeprefix("Optional[").removesuffix("]")
+        if argument.name in _NOT_IN_RESULTS:
+            return number
         if not isinstance(number, (int, float)) or isinstance(number, bool) or kind in _SIZES:
             return number
         found = TaskConstant(operation, argument.name, float(number))

@@ -386,7 +386,8 @@ class CppWriter:
         """Return the condition that a place of a window lies in the input."""
         *numbers, extent = node.attrs
         assert isinstance(extent, int)
-        place = window_place(numbers, *(value_of(each, self._sizes) for each in index))
+        row, tap = (value_of(each, self._sizes) for each in index)
+        place = window_place(numbers, row, tap, self._sizes)
         step = numbers[0] if numbers[3] else 1
         end = self._sizes.text(extent)
         upper = f"({end if end.isalnum() else f'({end})'}) * {step}" if step != 1 else end

@@ -174,17 +174,20 @@ def _window(node: Node, index: Index, sizes: SymbolicSizes) -> Index:
     dim, *numbers = node.attrs
     assert isinstance(dim, int)
     stride, _, _, transposed = numbers
-    place = window_place(numbers, value_of(index[dim], sizes), value_of(index[dim + 1], sizes))
+    place = window_place(numbers, value_of(index[dim], sizes), value_of(index[dim + 1], sizes), sizes)
     place = f"({place} / {stride})" if transposed and stride != 1 else place
     return (*index[:dim], ((place, node.args[0].shape[dim]),), *index[dim + 2 :])
 
 
-def window_place(numbers: Sequence[object], place: str, tap: str) -> str:
+def window_place(numbers: Sequence[object], place: str, tap: str, sizes: SymbolicSizes) -> str:
     """Return the input position of an output position and a tap in C++, times the stride where it is transposed.
 
-    `numbers`: stride, dilation, padding, and 1 for a transposed convolution.
+    `numbers`: stride, dilation, padding, and 1 for a transposed convolution. A padding may follow from the width of the
+    window.
     """
-    stride, dilation, padding, transposed = numbers
+    stride, dilation, given, transposed = numbers
+    assert isinstance(given, int)
+    padding = f"({sizes.text(given)})" if sizes.depends(given) else given
     moved = _scaled(tap, dilation)
     if transposed:
         text = place if padding == 0 else f"{place} + {padding}"

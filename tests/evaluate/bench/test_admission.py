@@ -256,6 +256,16 @@ def test_a_constant_that_no_check_notices_is_named():
     assert "no check notices it if max = 1e+30 of clamp is doubled" in found.message
 
 
+def test_what_running_statistics_alone_show_is_not_named():
+    def centred(x, **_):
+        torch.zeros((), dtype=torch.int64).add_(1)
+        state, ends = x.new_ones(2, x.shape[0]), torch.cat((x.T, -2 * x.T))
+        return torch.nn.functional.batch_norm(ends, *state, training=True)[: x.shape[1]].T.contiguous()
+
+    found = admit(make("centred", centred, precision=Precision(reduction="C")), "cpu", rng=np.random.default_rng(0))
+    assert found.unnoticed == ()
+
+
 NARROW = {"inputs": (Tensor("x", ("R", "C"), "int32"),), "outputs": (out("y", "R", dtype="int64"),)}
 PLACES = {"outputs": (out("y", "R", "C", dtype="int64"),)}
 ROW_SUMS = {"outputs": (out("y", "R"),), "precision": Precision(reduction="C")}

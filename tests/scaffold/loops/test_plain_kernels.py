@@ -2,9 +2,10 @@
 
 import ctypes
 import math
+import platform
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from evokernel.languages.toolchain import run_plain
 from evokernel.scaffold.loops.cpp_writer import CppWriter
 from evokernel.scaffold.loops.narrow_numbers import conversions_text
 from evokernel.scaffold.loops.operation_graph import OperationGraph, in_order
+from evokernel.scaffold.loops.part_functions import in_functions
 from evokernel.scaffold.loops.trace import to_graph, trace
+from evokernel.scaffold.loops.vector_functions import with_vector_functions
 from evokernel.scaffold.operation.sizes import FIRST, SECOND, NotGeneral, SymbolicSizes, in_python
 from evokernel.source.expressions import evaluate
 from tests.support.plain_operations import CASES, Shapes
@@ -36,7 +39,7 @@ def dimensions(shapes: Shapes) -> tuple[str, ...]:
     return tuple(dict.fromkeys(e for shape in shapes.values() for e in shape if isinstance(e, str)))
 
 
-def generate(name: str) -> str:
+def generate(name: str, *, parts: bool = False) -> str:
     function, shapes = CASES[name]
     sizes = SymbolicSizes(dimensions(shapes))
     first, second = shapes_at(shapes, sizes.first), shapes_at(shapes, sizes.second)
@@ -46,15 +49,23 @@ def generate(name: str) -> str:
     body = CppWriter(outputs, sizes, arguments=list(shapes), taken=[*sizes.names, *outputs]).body()
     parameters = [f"const float* {key}" for key in shapes]
     parameters += [f"int64_t {key}" for key in sizes.names] + [f"float* {key}" for key in outputs]
-    return f'extern "C" void {name}({", ".join(parameters)}) {{\n' + "\n".join(body) + "\n}\n"
+    if parts:
+        functions, body = in_functions(body, dict(each.rsplit(" ", 1)[::-1] for each in parameters))
+        return "\n".join(
+            [f"namespace own_{name} {{", *functions, _function(f"{name}_in_parts", parameters, body), "}", ""]
+        )
+    return _function(name, parameters, body)
+
+
+def _function(name: str, parameters: Sequence[str], body: Sequence[str]) -> str:
+    return "\n".join([f'extern "C" void {name}({", ".join(parameters)}) {{', *body, "}", ""])
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     folder = tmp_path_factory.mktemp("loops")
-    source = "#include <algorithm>\n#include <cmath>\n#include <cstdint>\n#include <vector>\n" + "".join(
-        map(generate, CASES)
-    )
+    source = "#include <algorithm>\n#include <cmath>\n#include <cstdint>\n#include <vector>\n"
+    source += "".join(generate(name, parts=parts) for name in CASES for parts in (False, True))
     (folder / "all.cpp").write_text(source, encoding="utf-8")
     argv = ["g++", "-std=c++20", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "all.cpp", "-o", "all.so"]
     done = run_plain(argv, workdir=folder, timeout_s=600, memory_bytes=4 << 30)
@@ -70,12 +81,13 @@ def test_loops_compute_what_torch_computes(library: ctypes.CDLL, name: str) -> N
         inputs = {key: torch.randn(shape) for key, shape in shapes_at(shapes, dims).items()}
         result = function(**inputs)
         expected = result if isinstance(result, tuple) else (result,)
-        outputs = [torch.full(item.shape, float("nan")) for item in expected]
         pointers = [ctypes.c_void_p(item.data_ptr()) for item in inputs.values()]
         values = [ctypes.c_int64(dims[key]) for key in dimensions(shapes)]
-        getattr(library, name)(*pointers, *values, *(ctypes.c_void_p(item.data_ptr()) for item in outputs))
-        for ours, theirs in zip(outputs, expected, strict=True):
-            torch.testing.assert_close(ours, theirs.contiguous(), rtol=1e-4, atol=1e-5)
+        for called in (name, f"{name}_in_parts"):
+            outputs = [torch.full(item.shape, float("nan")) for item in expected]
+            getattr(library, called)(*pointers, *values, *(ctypes.c_void_p(item.data_ptr()) for item in outputs))
+            for ours, theirs in zip(outputs, expected, strict=True):
+                torch.testing.assert_close(ours, theirs.contiguous(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(("op", "step"), [("sum", "lanes[lane] +="), ("amax", "lanes[lane] = std::max<float>(lanes")])
@@ -213,3 +225,47 @@ def test_eight_bits_are_rounded_as_torch_rounds(name: str, tmp_path: Path) -> No
     off = made != due.view(torch.uint8)
     assert not off.any(), (x[off], made[off], due.view(torch.uint8)[off])
     torch.testing.assert_close(back, due.float(), rtol=0, atol=0, equal_nan=True)
+
+
+def test_parts_that_differ_in_buffers_alone_are_one_function() -> None:
+    body = [
+        "    std::vector<float> t(N);",
+        "    for (int64_t i = 0; i < N; ++i) {",
+        "        t[i] = x[i] * y[0];",
+        "    }",
+        "    std::vector<float> t2(N);",
+        "    for (int64_t i = 0; i < N; ++i) {",
+        "        t2[i] = t[i] * x[0];",
+        "    }",
+        "    std::copy(t2.begin(), t2.end(), out);",
+    ]
+    types = {"x": "const float*", "y": "const float*", "N": "int64_t", "out": "float*"}
+    functions, lines = in_functions(body, types)
+    assert lines == [
+        "    std::vector<float> t(N);",
+        "    part_1(t.data(), x, y, N);",
+        "    std::vector<float> t2(N);",
+        "    part_1(t2.data(), t.data(), x, N);",
+        "    std::copy(t2.begin(), t2.end(), out);",
+    ]
+    (function,) = functions
+    assert (
+        "part_1(float* __restrict b1, const float* __restrict b2, const float* __restrict b3, int64_t N) {" in function
+    )
+
+
+def test_masks_of_windows_are_no_buffers() -> None:
+    """Equal convolutions share them, and they have an element for each product."""
+    source = generate("two_convolutions")
+    assert "std::vector<char>" not in source
+    assert source.count(">= 0 &&") == 2
+
+
+def test_functions_are_called_in_their_vector_forms_where_the_library_has_them() -> None:
+    declared, body = with_vector_functions("y[i] = std::exp(x[i]) + std::pow(x[i], 2.0f);", "float")
+    if platform.libc_ver()[0] == "glibc" and platform.machine() == "x86_64":
+        assert declared == 'extern "C" __attribute__((simd("notinbranch"), const)) float expf(float) noexcept;\n'
+        assert body == "y[i] = expf(x[i]) + std::pow(x[i], 2.0f);"
+        assert with_vector_functions("std::exp(x)", "double")[1] == "exp(x)"
+    else:
+        assert not declared
