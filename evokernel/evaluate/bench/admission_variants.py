@@ -27,24 +27,8 @@ Answers = tuple[Array, ...]
 _TRUNCATED_PART = 64
 """Truncated answers leave out one part in this many: the last block of a long sum."""
 _ARITHMETIC = {
-    *(
-        "add",
-        "sub",
-        "rsub",
-        "mul",
-        "neg",
-        "abs",
-        "square",
-        "pow",
-        "prod",
-        "cumprod",
-        "sum",
-        "cumsum",
-        "mean",
-        "dot",
-        "mm",
-    ),
-    *("bmm", "mv", "addmm", "baddbmm", "addcmul", "lerp", "var", "std", "var_mean", "scatter_add", "index_add"),
+    *("add", "sub", "rsub", "mul", "neg", "abs", "square", "pow", "prod", "cumprod", "sum", "cumsum", "mean", "dot"),
+    *("mm", "bmm", "mv", "addmm", "baddbmm", "addcmul", "lerp", "var", "std", "var_mean", "scatter_add", "index_add"),
     *("div", "floor_divide", "remainder", "fmod", "lshift", "rshift", "bitwise_left_shift", "bitwise_right_shift"),
 }
 """Operations that may overflow."""
