@@ -271,7 +271,7 @@ def write_seed(traced: Traced, signature: Signature, *, wide_sums: bool = False)
     helpers = conversions_text(re.findall(r"\b(?:to|from)_float8_\w+", body))
     if not wide_sums:  # what is as exact as it can be calls functions as they are
         declared, body = with_vector_functions(body, "double" if wide else "float")
-        helpers += declared
+        helpers += "\n" * bool(declared) + declared
     entry, lines = entry_signature(signature), body.splitlines()
     if len(lines) > MOST_LINES:
         found = re.findall(r"([^,(]*\S) (\w+)(?=[,)])", entry)

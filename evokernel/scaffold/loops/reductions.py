@@ -69,9 +69,9 @@ def variance(
     shape = source.shape
     kept = tuple(1 if dim in dims else extent for dim, extent in enumerate(shape))
     places = tuple(dim for dim in range(len(shape)) if dim not in dims)
-    whole = prod(shape[dim] for dim in dims)
-    product = sizes.product(shape[dim] for dim in dims)
-    count = f"static_cast<float>({product})" if sizes.depends(whole) else f"{float(whole)!r}f"
+    extents = [shape[dim] for dim in dims]
+    product = sizes.product(extents)
+    count = f"static_cast<float>({product})" if any(map(sizes.depends, extents)) else f"{float(prod(extents))!r}f"
     total = graph.broadcast(graph.reduce("sum", source, dims), kept, places)
     mean = graph.broadcast(graph.pointwise("div", total, graph.number(count)), shape, tuple(range(len(shape))))
     off = graph.pointwise("sub", source, mean)

@@ -139,7 +139,7 @@ class OperationConverter:
     def _literal(self, item: float) -> str:
         if item in self._numbers:
             self.exact = False
-            return self._numbers[item]
+            return str(getattr(item, "text", self._numbers[item]))
         if math.isinf(item):
             return "INFINITY" if item > 0 else "-INFINITY"
         if math.isnan(item):

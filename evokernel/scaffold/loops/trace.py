@@ -19,9 +19,10 @@ from evokernel.scaffold.decompositions.complex_pairs import complex_as_pairs
 from evokernel.scaffold.decompositions.library_operations import DECOMPOSITIONS
 from evokernel.scaffold.decompositions.loop_rules import LOOP_RULES
 from evokernel.scaffold.loops.constant_tensors import held_numbers
+from evokernel.scaffold.loops.mean_counts import ElementCount, with_counts
 from evokernel.scaffold.loops.operation_graph import Node
 from evokernel.scaffold.loops.torch_operations import OperationConverter
-from evokernel.scaffold.operation.sizes import NotGeneral, NotGeneralSize, Quotient, SymbolicSizes
+from evokernel.scaffold.operation.sizes import NotGeneral, NotGeneralSize, Rule, SymbolicSizes
 from evokernel.scaffold.operation.trial import without_data
 
 Call = Callable[[dict[str, Any]], Any]
@@ -114,7 +115,7 @@ def settled(
     *,
     dtypes: Mapping[str, torch.dtype],
 ) -> SymbolicSizes:
-    """Return sizes whose quotients hold at further dimensions, too: two traces fit several rules for halves of halves.
+    """Return sizes whose rules hold at further dimensions, too: two traces fit several rules for halves of halves.
 
     Args:
         graphs: both traces.
@@ -138,10 +139,11 @@ def settled(
     return sizes
 
 
-def _wrong(sizes: SymbolicSizes, dims: Mapping[str, int], due: Mapping[int, int]) -> Iterator[tuple[int, Quotient]]:
-    """Yield the quotients, by their size in the first trace, that are the first to differ from what is due."""
+def _wrong(sizes: SymbolicSizes, dims: Mapping[str, int], due: Mapping[int, int]) -> Iterator[tuple[int, Rule]]:
+    """Yield the rules, by their size in the first trace, that are the first to differ from what is due."""
     off = {size for size, extent in due.items() if sizes.depends(size) and sizes.at(size, dims) != extent}
-    return ((size, each) for size, each in sizes.quotients.items() if size in off and not off & {each.base, each.other})
+    yield from ((size, q) for size, q in sizes.quotients.items() if size in off and not off & {q.base, q.other})
+    yield from ((size, factors) for size, factors in sizes.products.items() if size in off and not off & {*factors})
 
 
 def to_graph(first: Any, second: Any, sizes: SymbolicSizes) -> Traced:
@@ -149,6 +151,7 @@ def to_graph(first: Any, second: Any, sizes: SymbolicSizes) -> Traced:
 
     Raises `NotGeneral` if an operation has no plain loop yet; the message names it.
     """
+    with_counts(first, sizes)
     converter = OperationConverter(sizes, numbers=_size_numbers(first, second, sizes))
     outputs: tuple[Node, ...] = ()
     for node in first:
@@ -333,7 +336,7 @@ def _size_numbers(first: Any, second: Any, sizes: SymbolicSizes) -> dict[float, 
                 raise NotGeneral("the reference computes differently at different sizes")
         for a, b in zip(given, given_2, strict=True):
             if a != b and not math.isnan(a) and a not in found:
-                found[a] = _rule(a, b, sizes)
+                found[a] = a.text if isinstance(a, ElementCount) else _rule(a, b, sizes)
     return found
 
 

@@ -4,7 +4,7 @@ In the first trace each dimension is a large prime, so that the factors of a siz
 each is a multiple of 8, which tells apart halves and quarters that are rounded differently.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
 from math import prod
@@ -44,6 +44,10 @@ class Quotient:
         return (base + self.add) // self.divisor + self.offset + other
 
 
+Rule = Quotient | tuple[int, ...]
+"""A sum or quotient, or the factors of a product."""
+
+
 @dataclass
 class SymbolicSizes:
     """Sizes of a trace as products of dimensions, and as sums, quotients and products of other sizes."""
@@ -54,8 +58,8 @@ class SymbolicSizes:
     """Sums and quotients, by their size in the first trace."""
     products: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Factors of products of which one is a sum or a quotient, likewise."""
-    wrong: Collection[tuple[int, Quotient]] = ()
-    """Quotients, by their size in the first trace, that are known not to hold."""
+    wrong: Collection[tuple[int, Rule]] = ()
+    """Rules, by their size in the first trace, that are known not to hold."""
 
     def __post_init__(self) -> None:
         """Take the dimensions as known sizes."""
@@ -84,7 +88,7 @@ class SymbolicSizes:
             quotient = self._sum(first, second) or self._quotient(first, second) or self._joined(first, second)
             if quotient is not None:
                 self.quotients[first] = quotient
-            elif factors := self._factors_of_product(first, second):
+            elif factors := next((f for f in self._products(first, second) if (first, f) not in self.wrong), ()):
                 self.products[first] = factors
             else:
                 raise NotGeneralSize(
@@ -137,18 +141,19 @@ class SymbolicSizes:
                 return Quotient(base, 0, 1, offset, other)
         return None
 
-    def _factors_of_product(self, first: int, second: int) -> tuple[int, ...]:
-        """Return known sizes, and maybe a product of dimensions, whose product gives both."""
+    def _products(self, first: int, second: int) -> Iterator[tuple[int, ...]]:
+        """Yield known sizes, and maybe a product of dimensions, whose product gives both."""
         for factor in sorted(self.quotients, reverse=True):  # one half before twice a quarter
             rest, over = divmod(first, factor)
             rest_2, over_2 = divmod(second, self._known[factor])
             if over or over_2:
                 continue
             if rest == rest_2 or self._monomial_fits(rest, rest_2):
-                return (factor, rest)
-            if more := self._factors_of_product(rest, rest_2) if rest > 1 else ():
-                return (factor, *more)
-        return (first,) if first in self.quotients and self._known[first] == second else ()
+                yield factor, rest
+            elif rest > 1:
+                yield from ((factor, *more) for more in self._products(rest, rest_2))
+        if first in self.quotients and self._known[first] == second:
+            yield (first,)
 
     @property
     def cut_in_halves(self) -> bool:

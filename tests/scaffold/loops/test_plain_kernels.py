@@ -5,7 +5,7 @@ import math
 import platform
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,10 @@ def dimensions(shapes: Shapes) -> tuple[str, ...]:
 
 
 def generate(name: str, *, parts: bool = False) -> str:
-    function, shapes = CASES[name]
+    return generate_of(name, *CASES[name], parts=parts)
+
+
+def generate_of(name: str, function: Callable[..., Any], shapes: Shapes, *, parts: bool = False) -> str:
     sizes = SymbolicSizes(dimensions(shapes))
     first, second = shapes_at(shapes, sizes.first), shapes_at(shapes, sizes.second)
     graphs = trace(lambda given: function(**given), {key: (first[key], second[key]) for key in shapes}, sizes)
@@ -252,6 +255,18 @@ def test_parts_that_differ_in_buffers_alone_are_one_function() -> None:
     assert (
         "part_1(float* __restrict b1, const float* __restrict b2, const float* __restrict b3, int64_t N) {" in function
     )
+
+
+def test_a_mean_is_over_the_extents_that_are_summed() -> None:
+    """Where sizes halve evenly the product of a half and an eighth is that of two quarters, and at others it is not."""
+
+    def mean(x: torch.Tensor) -> torch.Tensor:
+        quarter = x[:, ::2, ::2][:, ::2, ::2]
+        return quarter.mean((1, 2)) + quarter[:, ::2, ::2].amax((1, 2))
+
+    source = generate_of("mean", mean, {"x": ("B", "M", "N")})
+    (count,) = re.findall(r"static_cast<float>\((.*)\) \+", source)
+    assert evaluate(in_python(count), {"M": 56, "N": 28}) == 14 * 7
 
 
 def test_masks_of_windows_are_no_buffers() -> None:
