@@ -274,8 +274,8 @@ def write_seed(traced: Traced, signature: Signature, *, wide_sums: bool = False)
         helpers += "\n" * bool(declared) + declared
     entry, lines = entry_signature(signature), body.splitlines()
     if len(lines) > MOST_LINES:
-        found = re.findall(r"([^,(]*\S) (\w+)(?=[,)])", entry)
-        functions, lines = in_functions(lines, {name: kind.strip() for kind, name in found})
+        found = (each.rpartition(" ") for each in entry.partition("(")[2].rstrip(") ").split(","))
+        functions, lines = in_functions(lines, {name: kind.strip() for kind, _, name in found})
         helpers += "".join("\n" + each for each in functions)
     body = helpers + "\n".join(["", f"{entry} {{", *lines, "}", ""])
     headers = ["algorithm"] * bool(re.search(r"std::(max|min|copy|\w+_sort)\b", body)) + ["bit"] * (

@@ -351,7 +351,7 @@ def test_a_task_on_which_honest_answers_differ_in_equal_rows_gets_no_patchwork()
     task = make("standardised", standardised, precision=Precision(reduction="C"), distributions=("normal", "offset"))
     workloads = replace(task.workloads["cpu"], probe={"R": (60, 70), "C": (100, 300)})
     found = admit(replace(task, workloads={"cpu": workloads}), "cpu", rng=np.random.default_rng(0))
-    assert found.task.distributions == task.distributions
+    assert "patchwork" not in " ".join(found.task.distributions)
     assert "not checked on a patchwork" in found.message
 
 
