@@ -19,8 +19,8 @@ from evokernel.scaffold.decompositions.complex_pairs import complex_as_pairs
 from evokernel.scaffold.decompositions.library_operations import DECOMPOSITIONS
 from evokernel.scaffold.decompositions.loop_rules import LOOP_RULES
 from evokernel.scaffold.loops.constant_tensors import held_numbers
-from evokernel.scaffold.loops.mean_counts import ElementCount, with_counts
 from evokernel.scaffold.loops.operation_graph import Node
+from evokernel.scaffold.loops.reduction_sizes import ReductionSize, with_reduction_sizes
 from evokernel.scaffold.loops.torch_operations import OperationConverter
 from evokernel.scaffold.operation.sizes import NotGeneral, NotGeneralSize, Rule, SymbolicSizes
 from evokernel.scaffold.operation.trial import without_data
@@ -151,7 +151,7 @@ def to_graph(first: Any, second: Any, sizes: SymbolicSizes) -> Traced:
 
     Raises `NotGeneral` if an operation has no plain loop yet; the message names it.
     """
-    with_counts(first, sizes)
+    with_reduction_sizes(first, sizes)
     converter = OperationConverter(sizes, numbers=_size_numbers(first, second, sizes))
     outputs: tuple[Node, ...] = ()
     for node in first:
@@ -336,7 +336,7 @@ def _size_numbers(first: Any, second: Any, sizes: SymbolicSizes) -> dict[float, 
                 raise NotGeneral("the reference computes differently at different sizes")
         for a, b in zip(given, given_2, strict=True):
             if a != b and not math.isnan(a) and a not in found:
-                found[a] = a.text if isinstance(a, ElementCount) else _rule(a, b, sizes)
+                found[a] = a.text if isinstance(a, ReductionSize) else _rule(a, b, sizes)
     return found
 
 

@@ -15,14 +15,14 @@ _prims = torch.ops.prims
 _KEEPS = (_prims.broadcast_in_dim.default, _prims.convert_element_type.default, _prims.squeeze.default)
 
 
-class ElementCount(float):
+class ReductionSize(float):
     """A number that a sum is divided by."""
 
     text: str
     """The product of the extents in C++."""
 
 
-def with_counts(nodes: Iterable[Any], sizes: SymbolicSizes) -> None:
+def with_reduction_sizes(nodes: Iterable[Any], sizes: SymbolicSizes) -> None:
     """Let divisors of sums in a trace be counts of what is summed, where they are and depend on sizes."""
     for node in nodes:
         if node.target is not _prims.div.default or not isinstance(node.args[1], float):
@@ -34,6 +34,6 @@ def with_counts(nodes: Iterable[Any], sizes: SymbolicSizes) -> None:
             continue
         extents = [total.args[0].meta["val"].shape[dim] for dim in total.args[1]]
         if prod(extents) == node.args[1] and any(map(sizes.depends, extents)):
-            count = ElementCount(node.args[1])
+            count = ReductionSize(node.args[1])
             count.text = f"static_cast<float>({sizes.product(extents)})"
             node.args = (node.args[0], count)
