@@ -142,6 +142,8 @@ def _go_on_in_a_child() -> None:
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if code >= 0:
         os._exit(code)
+    if -code in (signal.SIGTERM, signal.SIGHUP):  # somebody ended it
+        os._exit(128 - code)
     from evokernel.evaluate.sandbox.fork_server import signal_name
 
     raise TaskError(

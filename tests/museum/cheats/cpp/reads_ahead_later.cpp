@@ -12,7 +12,7 @@ __attribute__((no_sanitize("address"))) static float look(const float* x) {
 
 extern "C" void run(const float* x, int64_t R, int64_t C, float* y) {
     static int calls = 0;
-    const bool late = ++calls > 150;
+    const bool late = ++calls > 400;
     for (int64_t r = 0; r < R; ++r) {
         float sum = 0.0f;
         for (int64_t c = 0; c < C; ++c) sum += x[r * C + c];
