@@ -145,12 +145,22 @@ def test_an_interrupt_is_no_verdict(project: Path) -> None:
     assert said.splitlines()[-1] == b"interrupted"
 
 
-def test_native_code_that_dies_is_told_apart_from_a_fault_of_ours(project: Path) -> None:
-    Path("dies.py").write_text("import os\n\ndef dies(x):\n    os.abort()\n")
+@pytest.mark.parametrize(
+    ("ending", "code", "said"),
+    [
+        ("os.abort()", 2, "Error: SIGABRT ended the process that ran the operation"),
+        ("os.kill(os.getpid(), 15)", 128 + signal.SIGTERM, ""),  # as somebody would who wants it to end
+    ],
+)
+def test_native_code_that_dies_is_told_apart_from_a_fault_of_ours(
+    project: Path, ending: str, code: int, said: str
+) -> None:
+    Path("dies.py").write_text(f"import os\n\ndef dies(x):\n    {ending}\n")
     command = [sys.executable, "-m", "evokernel", "init", "dies.py", "--inputs", "x: 4x4"]
     died = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
-    assert (died.returncode, died.stdout) == (2, "")
-    assert "Error: SIGABRT ended the process that ran the operation" in died.stderr
+    assert (died.returncode, died.stdout) == (code, "")
+    assert said in died.stderr
+    assert bool(said) == ("Error" in died.stderr)
     assert "Traceback" not in died.stderr
 
 

@@ -1,6 +1,6 @@
 """Functions for the parts of a long kernel: compilers take far longer for one long function than for many short ones.
 
-Of 4,300 lines of a deep network in one function g++ took 78 s of a core, of the same lines in functions 8 s. Parts that
+Of 4,300 lines of a deep network in one function g++ took 78 s of a core, of the same lines in functions 9 s. Parts that
 differ in buffers alone are one function.
 """
 
