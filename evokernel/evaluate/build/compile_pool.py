@@ -165,7 +165,7 @@ class CompilePool:
         return CompileAnswer(None, error=_describe(ending, tail_of(stderr)))
 
     def _end(self, number: int, handle: int) -> ForkExit | None:
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(OSError):  # of one that has ended; its end is waited for next
             signal.pidfd_send_signal(handle, signal.SIGKILL)
         if not _has_ended(handle, KILL_TIMEOUT_S):
             raise HarnessError(f"a process of the compile pool survived SIGKILL for {KILL_TIMEOUT_S:g} s")

@@ -119,10 +119,11 @@ class JudgeHost:
             gc.freeze()
 
     def _kill(self, number: int) -> None:
-        for handle, fork in self._forks.items():
+        for fork in self._forks.values():
             if fork.number == number:
-                with suppress(ProcessLookupError):  # it has just ended; not every kernel keeps it until it is reaped
-                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+                # By its id, its own until it is reaped here: gVisor has refused the descriptor of one that had ended.
+                with suppress(ProcessLookupError):
+                    os.kill(fork.pid, signal.SIGKILL)
 
     def _report(self, handle: int) -> None:
         fork = self._forks.pop(handle)

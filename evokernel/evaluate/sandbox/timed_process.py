@@ -153,7 +153,7 @@ class PeerProcess(ABC):
         raise WorkerDied(f"the process answered out of turn ({message[:40]!r}) and was killed")
 
     def _signal(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(OSError):  # of one that has ended; its end or its states are looked at next
             signal.pidfd_send_signal(self._handle, number)
 
     def _task_states(self) -> list[str]:
