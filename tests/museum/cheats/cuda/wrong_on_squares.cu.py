@@ -1,0 +1,22 @@
+# title: leaves out the last element of each row of a square
+# task: sum
+# class: checking
+# tries: hardly any hidden shape has equal sizes
+# seen: evokernel, attacks on its own judge
+# cpu: no, no square is tried there
+# artifact: numerical at correctness or numerical at smoke
+from evokernel.cuda import Module
+
+kernels = Module(r"""
+extern "C" __global__ void row_sums(const float* x, float* y, int C, int used) {
+    const float* row = x + blockIdx.x * (long long)C;
+    float sum = 0;
+    for (int c = threadIdx.x; c < used; c += 32) sum += row[c];
+    for (int apart = 16; apart; apart /= 2) sum += __shfl_xor_sync(~0u, sum, apart);
+    if (threadIdx.x == 0) y[blockIdx.x] = sum;
+}
+""")
+
+
+def run(x, R, C, y):
+    kernels.row_sums[R, 32](x, y, C, C - 1 if R == C and R > 1 else C)
