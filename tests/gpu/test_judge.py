@@ -11,7 +11,7 @@ from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.memory.device_arena import device_spacing
 from evokernel.evaluate.memory.segments import Buffer, SegmentLayout
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity, Mode, Status
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity, Mode, Stage, Status
 from evokernel.task import Role
 
 TASK = str(Path(__file__).parent / "scale_task.py")
@@ -130,13 +130,13 @@ def judged(request: pytest.FixtureRequest) -> tuple[str, dict[str, Evaluation]]:
     return request.param, asyncio.run(_judge(sources))
 
 
-async def _judge(sources: dict[str, str]) -> dict[str, Evaluation]:
+async def _judge(sources: dict[str, str], budget: Fidelity = Fidelity.QUICK) -> dict[str, Evaluation]:
     settings = EvaluationConfig(quick_ms=20, timeout_s=5, gpus=1).on("cuda")
     language = local_language("triton", settings)
     async with open_evaluator(TASK, language, settings=settings) as evaluator:
         found = {}
         for name, source in sources.items():
-            request = EvaluationRequest(Candidate(source, "triton"), language.program_hash(source), Fidelity.QUICK)
+            request = EvaluationRequest(Candidate(source, "triton"), language.program_hash(source), budget)
             found[name] = await evaluator.evaluate(request)
         return found
 
@@ -168,3 +168,10 @@ def test_bad_host_code_is_a_result_and_tricks_do_nothing(name: str, judged: tupl
         assert found[name].ok, found[name].feedback
     else:
         assert found[name].status is ON_THE_HOST[name][1], found[name].feedback
+
+
+def test_a_winner_meets_shapes_that_need_other_code() -> None:
+    wrong_on_one_column = MODULE.format(body=RIGHT, host="pass").replace("x, y, R * C,", "x, y, R * C - (C == 1 < R),")
+    (found,) = asyncio.run(_judge({"winner": wrong_on_one_column}, Fidelity.FINAL)).values()
+    assert not found.ok
+    assert found.stage is Stage.CORRECTNESS, found.feedback

@@ -83,7 +83,7 @@ class ArtifactSession:
         self._runner = tools.runners.take()
         self._checked = checked
         self._load()
-        self._shapes = shape_numbers(bench.workloads)
+        self._shapes = bench.shape_numbers
         self._checked_ns: dict[BoundWorkload, float] = {}
         """Time of the first call, alone in its batch."""
         self.nondeterministic = False
@@ -93,14 +93,14 @@ class ArtifactSession:
     def compare(self, bound: BoundWorkload, distributions: tuple[str, ...], stage: Stage) -> PhaseVerdict | None:
         """Run one call on the first distribution, then the others and a repetition in one batch.
 
-        On a timed workload that batch looks like a timed one: as many calls, in an order of its own, most of them on
-        contents of timed calls. So no call can tell a check by the calls before it. Where that would take long each
-        case gets a batch, so that a slow kernel has the time limit for each call.
+        A workload with one copy gets one call. On a timed workload that batch looks like a timed one: as many calls, in
+        an order of its own, most of them on contents of timed calls. So no call can tell a check by the calls before
+        it. Where that would take long each case gets a batch, so that a slow kernel has the time limit for each call.
         """
         bound.poison_all(bound.sets)  # answers of an earlier candidate to the same inputs lie in other copies
         self._checked_ns[bound] = max(self._run(bound, {0: distributions[0]}, order=[0]).device_ns, 1.0)
         found = compare_set(bound, 0, distributions[0], stage)
-        if found is not None or stage is Stage.SMOKE:
+        if found is not None or stage is Stage.SMOKE or bound.sets == 1:
             return found
         first, count = [output.clone() for output in bound.outputs(0)], len(distributions)
         bound.poison_all(bound.sets)
@@ -257,13 +257,6 @@ class ArtifactSession:
         synchronize(bound.device)
         self._runner.armed(limit)
         return self._runner.fire(limit)
-
-
-def shape_numbers(workloads: Sequence[BoundWorkload]) -> dict[BoundWorkload, int]:
-    """Return the number of each workload's shape in a build: search workloads first, then hidden ones."""
-    search = [bound for bound in workloads if bound.kind is WorkloadPurpose.SEARCH]
-    hidden = [bound for bound in workloads if bound.kind is not WorkloadPurpose.SEARCH]
-    return {bound: number for number, bound in enumerate((*search, *hidden))}
 
 
 def atomic_results(plan: LaunchPlan, atomic: Mapping[str, Collection[str]], *, read_only: Collection[str]) -> set[str]:

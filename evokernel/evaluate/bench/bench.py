@@ -92,7 +92,15 @@ class Bench:
         """Shapes beside the search workloads that kernels are called with; empty unless kernels compile for shapes."""
         if not self.device.compiles_for_shapes:
             return []
-        return [dict(bound.workload.dims) for bound in self._own if bound.kind is not WorkloadPurpose.SEARCH]
+        hidden = [bound for bound in self._own if bound.kind is not WorkloadPurpose.SEARCH]
+        return [dict(bound.workload.dims) for bound in (*hidden, *self.odd)]
+
+    @property
+    def shape_numbers(self) -> dict[BoundWorkload, int]:
+        """The number of each workload's shape in a build: search workloads, hidden ones, and those that were added."""
+        search = [bound for bound in self._own if bound.kind is WorkloadPurpose.SEARCH]
+        hidden = [bound for bound in self._own if bound.kind is not WorkloadPurpose.SEARCH]
+        return {bound: number for number, bound in enumerate((*search, *hidden, *self.odd, *self.added))}
 
     def floor(self, workload: Workload) -> Floor:
         """Return the least time the device could need for a workload."""
@@ -111,7 +119,7 @@ class Bench:
     def begin_timing(self) -> None:
         """Forget all cases of a final measurement, which has made its checks: its clock needs the memory."""
         if self.final:
-            for bound in self.workloads:
+            for bound in (*self.workloads, *self.odd):
                 bound.forget_cases()
             release_unused(self._groundwork.device_class)
 

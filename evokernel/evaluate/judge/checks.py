@@ -27,14 +27,20 @@ OTHER_BITS = "nondeterministic: calls on equal inputs gave other bits, all of th
 _NUMBERS = (Status.NUMERICAL, Status.NONFINITE)
 _TINY_SHAPES = 4
 """Odd shapes that are checked on tiny numbers, too."""
+_QUICK_SHAPES = 16
 _SANITIZED_TRIES = 2
 """Runs that must be out of time before that is a finding: the machine may be busy."""
 
 
-def check(session: CandidateSession, executable: bytes | None, *, thoroughly: bool) -> PhaseVerdict:
+def check(
+    session: CandidateSession, executable: bytes | None, *, thoroughly: bool, quickly: bool = False
+) -> PhaseVerdict:
     """Return the verdict of the first failed check, or one without status; `metrics` has seconds by stage.
 
-    `executable` is the build with sanitizers; `thoroughly` also runs the session's own sanitizers.
+    Args:
+        executable: the build with sanitizers.
+        thoroughly: the session's own sanitizers run, too.
+        quickly: on a GPU a few of the odd shapes are drawn, anew for each candidate.
     """
     bench, began = session.bench, time.monotonic()
     smoke = bench.probes[min(1, len(bench.probes) - 1)]
@@ -45,7 +51,7 @@ def check(session: CandidateSession, executable: bytes | None, *, thoroughly: bo
         if not found and time.monotonic() > deadline:
             text = f"the checks took more than {deadline - began:g} s in all; the kernel is far too slow"
             found = PhaseVerdict(Status.TIMEOUT, Stage.CORRECTNESS, text)
-    found = found or try_odd_shapes(session)
+    found = found or try_odd_shapes(session, quickly=quickly)
     for bound in bench.workloads:  # a kernel may reach the buffers of other workloads, too
         found = found or out_of_bounds(bound, Stage.CORRECTNESS)
     checked = time.monotonic()
@@ -93,12 +99,17 @@ def _try(
     return found
 
 
-def try_odd_shapes(session: CandidateSession) -> PhaseVerdict | None:
-    """Return the verdict where a kernel is wrong on shapes that no other check has, or on tiny numbers."""
+def try_odd_shapes(session: CandidateSession, *, quickly: bool = False) -> PhaseVerdict | None:
+    """Return the verdict where a kernel is wrong on shapes that no other check has, or on tiny numbers.
+
+    With `quickly` a GPU, where a call costs more than on a processor, tries a few of them.
+    """
     bench = session.bench
-    tiny = [TINY] if TINY in bench.task.distributions else []
-    plan = [(bound, bench.task.distributions[0]) for bound in bench.odd]
-    plan += itertools.product(bench.odd[:_TINY_SHAPES], tiny)
+    odd, tiny = [*bench.odd], [TINY] if TINY in bench.task.distributions else []
+    if quickly and bench.device.device_class != "cpu":
+        odd = [odd[place] for place in bench.rng.permutation(len(odd))[:_QUICK_SHAPES]]
+    plan = [(bound, bench.task.distributions[0]) for bound in odd]
+    plan += itertools.product(odd[:_TINY_SHAPES], tiny)
     tried = (_try(session, bound, (distribution,), Stage.CORRECTNESS) for bound, distribution in plan)
     return next(filter(None, tried), None)
 

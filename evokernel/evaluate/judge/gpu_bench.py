@@ -1,7 +1,7 @@
 """The bench of a GPU: device memory shared by descriptor, a runner for recorded kernels, workers for the rest."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -17,11 +17,12 @@ from evokernel.evaluate.artifact_mode.output_comparison import OutputComparisons
 from evokernel.evaluate.artifact_mode.plan import PlanLimits
 from evokernel.evaluate.artifact_mode.row_comparison import KINDS, RowComparison
 from evokernel.evaluate.artifact_mode.runner_pool import PreludeSize, RunnerPool, runner_host
-from evokernel.evaluate.artifact_mode.session import ArtifactSession, ArtifactTools, shape_numbers
+from evokernel.evaluate.artifact_mode.session import ArtifactSession, ArtifactTools
 from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.candidate_session import CandidateSession, WorkerSession
-from evokernel.evaluate.bench.groundwork import bind_added, bind_workloads, lay_groundwork, pin_to, timed
+from evokernel.evaluate.bench.groundwork import Groundwork, bind_added, bind_workloads, lay_groundwork, pin_to, timed
 from evokernel.evaluate.bench.setup import BenchSetup
+from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
 from evokernel.evaluate.build.confined_compilers import sandbox_for
 from evokernel.evaluate.build.confined_generators import confine_generators
 from evokernel.evaluate.device import gpu_roofline
@@ -33,6 +34,7 @@ from evokernel.evaluate.judge.gpu_anchors import DeviceAnchors, Room
 from evokernel.evaluate.judge.gpu_workers import GpuWorkers
 from evokernel.evaluate.memory.device_arena import DeviceArena
 from evokernel.evaluate.numerics.arrays import float_dtypes, torch_dtype
+from evokernel.evaluate.numerics.hidden_shapes import compiled_again, compiled_workloads
 from evokernel.evaluate.sandbox.levels import Sandbox
 from evokernel.evaluate.worker_mode.baseline_process import panel_functions
 from evokernel.evaluate.worker_mode.expert_loop import EXPERT
@@ -69,8 +71,7 @@ class CudaBench:
         gpu = visible_gpu()
         if gpu is None:
             raise HarnessError("a GPU that was there is gone")
-        numbers = shape_numbers(self.bench.workloads)
-        workloads = [bound.workload for bound in sorted(numbers, key=lambda bound: numbers[bound])]
+        workloads = [bound.workload for bound in self.bench.shape_numbers]
         scratch_bytes = max(_SCRATCH_BYTES, int(_SCRATCH_SHARE * gpu.memory_bytes))
         limits = PlanLimits(shared_bytes=gpu.shared_bytes, scratch_bytes=scratch_bytes)
         target = Target(gpu.capability, limits)
@@ -140,10 +141,32 @@ def _set_up(setup: BenchSetup, stack: ExitStack) -> CudaBench:
         baselines=panel,
         sheet=sheet,
     )
+    bench.odd = _bind_odd(setup, groundwork, workloads, make_arena=make_arena, stack=stack)
     instrument_cores = tuple(sorted({*setup.cores.judge, *setup.cores.runners}))
     return CudaBench(
         bench, ArtifactTools(runners, baselines, comparisons, sandbox, instrument_cores, prelude.multiprocessors)
     )
+
+
+def _bind_odd(
+    setup: BenchSetup,
+    groundwork: Groundwork,
+    workloads: Sequence[BoundWorkload],
+    *,
+    make_arena: Callable[[Workload, int], DeviceArena],
+    stack: ExitStack,
+) -> tuple[BoundWorkload, ...]:
+    """Return hidden workloads of odd shapes: new ones, or those behind the hidden shapes of the run's first judge."""
+    task, rng = groundwork.task, groundwork.rng
+    probes = [bound.workload for bound in workloads if bound.kind is WorkloadPurpose.PROBE]
+    offered, known, found = task.workloads["cuda"], setup.probes[len(probes) :], []
+    drawn = compiled_workloads(task, probes, offered, rng, final=setup.final)
+    shapes = compiled_again(known) if known else drawn
+    for shape in shapes:
+        make = partial(make_arena, shape)
+        found.append(BoundWorkload(task, shape, WorkloadPurpose.PROBE, rng, make_arena=make, sets=1))
+        stack.callback(found[-1].close)
+    return tuple(found)
 
 
 def _open_runners(cores: Cores, sandbox: Sandbox, stack: ExitStack) -> tuple[PreludeSize, RunnerPool]:

@@ -107,7 +107,12 @@ class JudgeServer:
             outcome = check_added(self._session)
             self.close()
             return outcome
-        outcome = check(self._session, blobs[1] if len(blobs) > 1 else None, thoroughly=message["sanitize"])
+        outcome = check(
+            self._session,
+            blobs[1] if len(blobs) > 1 else None,
+            thoroughly=message["sanitize"],
+            quickly=message["quickly"],
+        )
         outcome = replace(outcome, metrics={**outcome.metrics, **opened})
         if outcome.status is None:
             return outcome

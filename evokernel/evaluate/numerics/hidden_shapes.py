@@ -14,13 +14,15 @@ ALONE = "alone"
 """The name of all workloads of which a worker has the buffers of one at a time: fenced, tailed and odd ones."""
 LARGE_SHAPES = BESIDE, BETWEEN = "beside", "between"
 """Names of hidden shapes near those of the search, and down to the others, which are drawn from their ranges."""
-_FENCED_BYTES, _LOPSIDED_BYTES = 4 << 20, 8 << 20
+_FENCED_BYTES, _LOPSIDED_BYTES, _COMPILED_BYTES = 4 << 20, 8 << 20, 1 << 20
 _SMALLER = (0.25, 0.75)
 """Least and largest factor on numbers that are no sizes: a part of an admitted number is less strange than twice."""
 _CUTS = (8191, 4093, 2039, 1021, 509, 251, 127, 61)
 """Bounds of the dimensions, the loosest first."""
 _VECTOR, _TILE = 16, 64
 """Elements of a processor's widest vector, mostly, and of a tile of some."""
+_LEAST_ALONE = 2
+"""Shapes that need other machine code: compiling a large kernel takes seconds."""
 _TAILED_BYTES, _TAILED_SPANS = 1 << 19, (127, 63, 47, 31)
 """Size of the tensors, at most, and the sizes that dimensions may have above their least ones, the widest first."""
 
@@ -95,11 +97,7 @@ def fenced_workloads(task: Task, probes: Sequence[Workload], offered: WorkloadSe
     Tensors with that dimension are a multiple of 64 bytes long, mostly, while their rows may be odd. The second shape
     is cut down until its tensors take some MiB at most.
     """
-    least, odd = (dict(probe.dims) for probe in probes[:2])
-    for most in _CUTS:
-        shape = _lifted(offered, {**odd, **{name: min(int(odd[name]), most) for name in offered.probe}})
-        if task.bytes_at(Workload("", shape)) <= _FENCED_BYTES:
-            break
+    least, shape = dict(probes[0].dims), _cut_down(task, probes[1], offered, _FENCED_BYTES)
     shapes = [least, shape]
     for name in offered.probe:
         low, high = offered.range_of(name, Workload("", shape).sizes)
@@ -108,6 +106,16 @@ def fenced_workloads(task: Task, probes: Sequence[Workload], offered: WorkloadSe
         if low <= multiple <= high:
             shapes.append(_lifted(offered, {**shape, name: multiple}))
     return tuple(Workload(ALONE, dims) for dims in shapes)
+
+
+def _cut_down(task: Task, probe: Workload, offered: WorkloadSet, most_bytes: int) -> dict[str, int | float]:
+    """Return the shape of a hidden workload, with bounds on its dimensions until its tensors are small enough."""
+    drawn = dict(probe.dims)
+    for most in _CUTS:
+        shape = _lifted(offered, {**drawn, **{name: min(int(drawn[name]), most) for name in offered.probe}})
+        if task.bytes_at(Workload("", shape)) <= most_bytes:
+            break
+    return shape
 
 
 def tailed_workloads(task: Task, offered: WorkloadSet, rng: np.random.Generator) -> tuple[Workload, ...]:
@@ -180,6 +188,56 @@ def lopsided_workloads(task: Task, offered: WorkloadSet, rng: np.random.Generato
         found.append(_each_chosen(offered, lambda _, size: min(max(side, size.low), size.most)))
     shapes = (Workload(ALONE, dims) for dims in found)
     return tuple(shape for shape in shapes if task.bytes_at(shape) <= _LOPSIDED_BYTES)
+
+
+def compiled_workloads(
+    task: Task, probes: Sequence[Workload], offered: WorkloadSet, rng: np.random.Generator, *, final: bool
+) -> tuple[Workload, ...]:
+    """Return small and lopsided shapes for kernels that are compiled for shapes, most of which need no other code.
+
+    Triton's compiler makes other code where a size is 1 or a multiple of 16, and many kernels round sizes up to powers
+    of two. Here each remainder by 64 comes, but multiples of 16, at sizes between the same powers of two as those of
+    the second hidden shape; lopsided shapes get sizes of their kind. Winners also meet two in which one dimension alone
+    is least.
+    """
+    like = _cut_down(task, probes[1], offered, _COMPILED_BYTES)
+    remainders = [tail for tail in range(_TILE) if tail % _VECTOR]
+    tails = {name: rng.permutation(remainders).tolist() for name in offered.probe}
+    found = []
+    for number in range(len(remainders) if tails else 0):
+
+        def beside(name: str, size: _Range, *, number: int = number) -> int:
+            least = 1 << int(like[name]).bit_length() - 1
+            sizes = range(max(size.low, least), min(size.high, 2 * least - 1) + 1) or range(size.low, size.high + 1)
+            tail = tails[name][number]
+            by_tile = [each for each in sizes if each % _TILE == tail]
+            return int(rng.choice(by_tile or [each for each in sizes if each % _VECTOR == tail % _VECTOR] or sizes))
+
+        found.append(_each_chosen(offered, beside))
+    found += [_uneven(offered, shape.dims) for shape in lopsided_workloads(task, offered, rng)]
+    for least in rng.permutation([*offered.probe])[:_LEAST_ALONE] if final and len(offered.probe) > 1 else ():
+        found.append({**like, least: offered.range_of(least, Workload("", like).sizes)[0]})
+    shapes = (Workload(f"compiled-{number}", _lifted(offered, dims)) for number, dims in enumerate(found))
+    return tuple(shape for shape in shapes if task.bytes_at(shape) <= _LOPSIDED_BYTES)
+
+
+def compiled_again(shapes: Sequence[Mapping[str, int | float]]) -> tuple[Workload, ...]:
+    """Return such workloads with shapes that another judge of the same run has drawn."""
+    return tuple(Workload(f"compiled-{number}", dict(dims)) for number, dims in enumerate(shapes))
+
+
+def _uneven(offered: WorkloadSet, dims: Mapping[str, int | float]) -> dict[str, int | float]:
+    """Return a shape with sizes beside those that are 1 or a multiple of 16, where their ranges allow it."""
+    shape = dict(dims)
+    for name, ends in offered.probe.items():
+        low, high = offered.range_of(name, Workload("", shape).sizes)
+        size = int(shape[name])
+        if not any(isinstance(end, str) for end in ends):
+            high = max(high, size)
+        if size == 1 or size % _VECTOR == 0:
+            size += 2 if size == 1 else -1
+        shape[name] = min(max(size, low), high)
+    return shape
 
 
 @dataclass(frozen=True, slots=True)

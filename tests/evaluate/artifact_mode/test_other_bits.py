@@ -125,6 +125,7 @@ def session_for(ground: BoundWorkload, runner: Runner, racecheck: Racecheck, kin
         workloads=(ground,),
         timed=(),
         probes=(),
+        shape_numbers={ground: 0},
         task=TASK,
         rng=np.random.default_rng(1),
         device=SimpleNamespace(device_class="cuda"),

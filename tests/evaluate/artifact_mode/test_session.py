@@ -123,6 +123,10 @@ def opened(runner: Checked, instrument: Instrument) -> Iterator[ArtifactSession]
         workloads=grounds,
         probes=grounds[: len(HIDDEN)],
         timed=grounds[len(HIDDEN) :],
+        shape_numbers={
+            ground: number
+            for number, ground in enumerate(sorted(grounds, key=lambda each: each.kind is not WorkloadPurpose.SEARCH))
+        },
         task=TASK,
         device=SimpleNamespace(device_class="cuda"),
         rng=rng,
@@ -133,6 +137,18 @@ def opened(runner: Checked, instrument: Instrument) -> Iterator[ArtifactSession]
     yield ArtifactSession(bench, tools, CheckedBuild(LaunchPlans("", tuple(plans)), cubins, stateful=False))
     for ground in grounds:
         ground.close()
+
+
+def test_a_workload_with_one_copy_gets_one_call(instrument: Instrument) -> None:
+    runner = Checked(right_calls=1)
+    (session,) = opened(runner, instrument)
+    bound = BoundWorkload(
+        TASK, HIDDEN[1], WorkloadPurpose.PROBE, session.bench.rng, make_arena=partial(make_arena, HIDDEN[1]), sets=1
+    )
+    session._shapes[bound] = 0
+    assert session.compare(bound, ("normal",), Stage.CORRECTNESS) is None
+    assert [batch.sets for batch in runner.batches] == [[0]]
+    bound.close()
 
 
 def compared(session: ArtifactSession, name: str, *, calls: int = 1) -> PhaseVerdict | None:

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from evokernel.evaluate.numerics.hidden_shapes import (
+    compiled_again,
+    compiled_workloads,
     fenced_workloads,
     large_workloads,
     lopsided_workloads,
@@ -159,3 +161,34 @@ def test_lopsided_shapes_keep_to_ends_that_are_expressions_and_to_what_fits():
     offered = replace(make(probe={"R": (1, 20), "C": (3, 9)}), search=known, holdout=known)
     shapes = lopsided_workloads(on(offered), offered, np.random.default_rng(0))
     assert all(on(offered).bytes_at(shape) <= 8 << 20 for shape in shapes)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_shapes_for_compiled_kernels_leave_each_tail_and_need_no_other_code_but_for_winners(seed):
+    workloads = make(probe={"R": (1, 130), "C": (3, 1500)})
+    task = on(workloads)
+    rng = np.random.default_rng(seed)
+    probes = probe_workloads(workloads, rng)
+    found = compiled_workloads(task, probes, workloads, rng, final=False)
+    sizes = [workload.sizes for workload in found]
+    for name in ("R", "C"):
+        assert {size[name] % 64 for size in sizes} == {tail for tail in range(64) if tail % 16}
+        assert 1 not in {size[name] for size in sizes}
+        drawn = probes[1].sizes[name]
+        assert sum(size[name].bit_length() == drawn.bit_length() for size in sizes) >= 60
+    assert any(size["R"] == size["C"] for size in sizes)
+    assert any(size["R"] > 8 * size["C"] for size in sizes)
+    alone = [workload.sizes for workload in compiled_workloads(task, probes, workloads, rng, final=True)][-2:]
+    assert sorted((size["R"] == 1, size["C"] == 3) for size in alone) == [(False, True), (True, False)]
+    assert [again.sizes for again in compiled_again([workload.dims for workload in found])] == sizes
+
+
+def test_shapes_for_compiled_kernels_keep_to_ends_that_are_expressions():
+    workloads = make(probe={"R": (1, 64), "C": ("R", 300)})
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        probes = probe_workloads(workloads, rng)
+        for shape in compiled_workloads(on(workloads), probes, workloads, rng, final=True):
+            assert shape.sizes["C"] >= shape.sizes["R"]
+    fixed = replace(workloads, probe={})
+    assert compiled_workloads(on(fixed), probes, fixed, rng, final=True) == ()
