@@ -16,6 +16,8 @@ class Built:
     """Behaviour read from the code, by name."""
     metrics: Mapping[str, float]
     """Numbers by name, with their unit in the name."""
+    numbers: tuple[int, ...] = ()
+    """Numbers of the machine code that sizes may be compared with; empty where they are not read."""
 
 
 @dataclass(frozen=True, slots=True)

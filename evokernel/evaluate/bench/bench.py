@@ -51,6 +51,8 @@ class Bench:
         """Hidden workloads whose buffers lie against pages without access."""
         self.odd: tuple[BoundWorkload, ...] = ()
         """Hidden workloads of shapes that no other has, in buffers like all others: a kernel sees nothing of fences."""
+        self.bind_alone: Callable[[Workload], BoundWorkload] | None = None
+        """Returns one more hidden workload for one candidate; None where kernels are compiled for shapes."""
         self.panel = tuple(baselines)
         """The names of the baselines."""
         self.sheet = sheet

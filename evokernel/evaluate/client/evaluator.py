@@ -245,7 +245,9 @@ class LocalEvaluator:
         own = request.candidate.id  # a source of the same code may be another program under the sanitizers
         if isinstance(build.checked, bytes) and own not in self._clean:
             blobs.append(build.checked)
-        checked = PhaseVerdict.from_message(await judge.ask(self._check(request, sanitize=sanitize), blobs))
+        checked = PhaseVerdict.from_message(
+            await judge.ask({**self._check(request, sanitize=sanitize), "numbers": build.built.numbers}, blobs)
+        )
         if checked.status is not None:
             return checked
         if self._setup.deterministic and checked.metrics.get(NONDETERMINISTIC):

@@ -3,6 +3,8 @@
 import itertools
 import tempfile
 import time
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 from evokernel.errors import HarnessError, WorkerError
@@ -11,7 +13,7 @@ from evokernel.evaluate.bench.candidate_session import CandidateSession, WorkerS
 from evokernel.evaluate.bench.feedback import failure, out_of_bounds
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
 from evokernel.evaluate.numerics.canary import stored_bytes
-from evokernel.evaluate.numerics.hidden_shapes import LARGE_SHAPES
+from evokernel.evaluate.numerics.hidden_shapes import LARGE_SHAPES, singled_out_workloads
 from evokernel.evaluate.sandbox.run_once import ProcessLimits, VisiblePaths, let_read, run_confined
 from evokernel.evaluate.sandbox.seccomp import Children
 from evokernel.evaluate.wire import HELD_OUT, PhaseVerdict
@@ -27,13 +29,19 @@ OTHER_BITS = "nondeterministic: calls on equal inputs gave other bits, all of th
 _NUMBERS = (Status.NUMERICAL, Status.NONFINITE)
 _TINY_SHAPES = 4
 """Odd shapes that are checked on tiny numbers, too."""
-_QUICK_SHAPES = 16
+_QUICK_SHAPES, _SINGLED_OUT, _WINNERS_SHAPES = 16, 8, 96
+"""Odd shapes of a quick evaluation on a GPU, and shapes for the numbers in a program, of winners more."""
 _SANITIZED_TRIES = 2
 """Runs that must be out of time before that is a finding: the machine may be busy."""
 
 
 def check(
-    session: CandidateSession, executable: bytes | None, *, thoroughly: bool, quickly: bool = False
+    session: CandidateSession,
+    executable: bytes | None,
+    *,
+    thoroughly: bool,
+    quickly: bool = False,
+    numbers: Sequence[int] = (),
 ) -> PhaseVerdict:
     """Return the verdict of the first failed check, or one without status; `metrics` has seconds by stage.
 
@@ -41,6 +49,7 @@ def check(
         executable: the build with sanitizers.
         thoroughly: the session's own sanitizers run, too.
         quickly: on a GPU a few of the odd shapes are drawn, anew for each candidate.
+        numbers: those in the candidate's machine code, where they are known.
     """
     bench, began = session.bench, time.monotonic()
     smoke = bench.probes[min(1, len(bench.probes) - 1)]
@@ -52,6 +61,7 @@ def check(
             text = f"the checks took more than {deadline - began:g} s in all; the kernel is far too slow"
             found = PhaseVerdict(Status.TIMEOUT, Stage.CORRECTNESS, text)
     found = found or try_odd_shapes(session, quickly=quickly)
+    found = found or try_singled_out(session, numbers, most=_WINNERS_SHAPES if bench.final else _SINGLED_OUT)
     for bound in bench.workloads:  # a kernel may reach the buffers of other workloads, too
         found = found or out_of_bounds(bound, Stage.CORRECTNESS)
     checked = time.monotonic()
@@ -112,6 +122,20 @@ def try_odd_shapes(session: CandidateSession, *, quickly: bool = False) -> Phase
     plan += itertools.product(odd[:_TINY_SHAPES], tiny)
     tried = (_try(session, bound, (distribution,), Stage.CORRECTNESS) for bound, distribution in plan)
     return next(filter(None, tried), None)
+
+
+def try_singled_out(session: CandidateSession, numbers: Sequence[int], *, most: int) -> PhaseVerdict | None:
+    """Return the verdict where a kernel is wrong on sizes that numbers in its own machine code single out."""
+    bench = session.bench
+    if bench.bind_alone is None:
+        return None
+    offered = bench.task.workloads[bench.device.device_class]
+    for workload in singled_out_workloads(bench.task, offered, numbers, bench.rng, most=most):
+        with closing(bench.bind_alone(workload)) as bound:
+            found = _try(session, bound, bench.task.distributions[:1], Stage.CORRECTNESS)
+        if found is not None:
+            return found
+    return None
 
 
 def touch_fences(session: CandidateSession, stage: Stage) -> PhaseVerdict | None:

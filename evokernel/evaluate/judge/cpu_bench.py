@@ -106,7 +106,7 @@ def open_cpu_bench(setup: BenchSetup) -> Iterator[CpuBench]:
             baselines=panel,
             sheet=sheet,
         )
-        bench.fenced, bench.odd = fenced, odd
+        bench.fenced, bench.odd, bench.bind_alone = fenced, odd, partial(_bind_alone, HostArena, groundwork)
         yield CpuBench(bench)
 
 
@@ -120,7 +120,8 @@ def _bind_fenced(
     pairs = [*itertools.product(fenced_workloads(task, probes, offered), kinds)]
     pairs += zip(tailed_workloads(task, offered, groundwork.rng), itertools.cycle(kinds), strict=False)
     for workload, kind in pairs:
-        found.append(_bind_alone(kind, groundwork, workload, stack))
+        found.append(_bind_alone(kind, groundwork, workload))
+        stack.callback(found[-1].close)
     return tuple(found)
 
 
@@ -128,14 +129,15 @@ def _bind_odd(groundwork: Groundwork, stack: ExitStack) -> tuple[BoundWorkload, 
     """Return hidden workloads of odd shapes."""
     task, offered, rng = groundwork.task, groundwork.task.workloads["cpu"], groundwork.rng
     shapes = (*lopsided_workloads(task, offered, rng), *tiled_workloads(task, offered, rng))
-    return tuple(_bind_alone(HostArena, groundwork, workload, stack) for workload in shapes)
+    found = tuple(_bind_alone(HostArena, groundwork, workload) for workload in shapes)
+    for bound in found:
+        stack.callback(bound.close)
+    return found
 
 
-def _bind_alone(kind: type[HostArena], groundwork: Groundwork, workload: Workload, stack: ExitStack) -> BoundWorkload:
+def _bind_alone(kind: type[HostArena], groundwork: Groundwork, workload: Workload) -> BoundWorkload:
     make = partial(_arena, kind, groundwork.task, workload)
-    bound = BoundWorkload(groundwork.task, workload, WorkloadPurpose.PROBE, groundwork.rng, make_arena=make, sets=1)
-    stack.callback(bound.close)
-    return bound
+    return BoundWorkload(groundwork.task, workload, WorkloadPurpose.PROBE, groundwork.rng, make_arena=make, sets=1)
 
 
 def _arena(kind: type[HostArena], task: Task, workload: Workload, sets: int) -> HostArena:

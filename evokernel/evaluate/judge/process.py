@@ -112,6 +112,7 @@ class JudgeServer:
             blobs[1] if len(blobs) > 1 else None,
             thoroughly=message["sanitize"],
             quickly=message["quickly"],
+            numbers=message.get("numbers", ()),
         )
         outcome = replace(outcome, metrics={**outcome.metrics, **opened})
         if outcome.status is None:

@@ -14,13 +14,15 @@ ALONE = "alone"
 """The name of all workloads of which a worker has the buffers of one at a time: fenced, tailed and odd ones."""
 LARGE_SHAPES = BESIDE, BETWEEN = "beside", "between"
 """Names of hidden shapes near those of the search, and down to the others, which are drawn from their ranges."""
-_FENCED_BYTES, _LOPSIDED_BYTES, _COMPILED_BYTES = 4 << 20, 8 << 20, 1 << 20
+_FENCED_BYTES, _LOPSIDED_BYTES, _SMALL_BYTES = 4 << 20, 8 << 20, 1 << 20
 _SMALLER = (0.25, 0.75)
 """Least and largest factor on numbers that are no sizes: a part of an admitted number is less strange than twice."""
 _CUTS = (8191, 4093, 2039, 1021, 509, 251, 127, 61)
 """Bounds of the dimensions, the loosest first."""
 _VECTOR, _TILE = 16, 64
 """Elements of a processor's widest vector, mostly, and of a tile of some."""
+_BLOCKS = (96, 128, 192, 256, 384, 512, 1024)
+"""Sizes of blocks in many kernels, where code is other behind the last whole one."""
 _LEAST_ALONE = 2
 """Shapes that need other machine code: compiling a large kernel takes seconds."""
 _TAILED_BYTES, _TAILED_SPANS = 1 << 19, (127, 63, 47, 31)
@@ -190,6 +192,39 @@ def lopsided_workloads(task: Task, offered: WorkloadSet, rng: np.random.Generato
     return tuple(shape for shape in shapes if task.bytes_at(shape) <= _LOPSIDED_BYTES)
 
 
+def singled_out_workloads(
+    task: Task, offered: WorkloadSet, numbers: Sequence[int], rng: np.random.Generator, *, most: int
+) -> tuple[Workload, ...]:
+    """Return so many small shapes, at the most, with sizes that numbers in a program's code single out.
+
+    A program that is wrong on a narrow band of sizes, or on one remainder by a large number, compares sizes with it.
+    Fuzzers take words for their inputs from the program in the same way. Each size is such a number in turn, one beside
+    it, or one with a remainder that is one; in every second shape the others are drawn from their ranges.
+    """
+    named = [number for number in numbers if number > _VECTOR]
+    own = {*named, *(number + 1 for number in named if not number & number + 1)}  # a mask leaves a remainder
+    sums = [block + rest for block in own for rest in numbers if rest < block]
+    others = [number + step for number in named for step in (-1, 1)]
+    others += [block + rest for block in _BLOCKS for rest in numbers if rest < block]
+    if not offered.probe or not others:
+        return ()
+    groups = named, sums, others
+    turns = {name: [each for group in groups for each in rng.permutation(group).tolist()] for name in offered.probe}
+    names, found = [*turns], []
+    for number in range(min(most, 2 * sum(map(len, groups)))):
+        alone = names[number // 2 % len(names)] if number % 2 else ""
+
+        def singled(name: str, size: _Range, *, alone: str = alone) -> int:
+            while turns[name] and (not alone or name == alone):
+                if size.low <= (chosen := int(turns[name].pop(0))) <= size.most:
+                    return chosen
+            return _odd(size.low, size.high, rng)
+
+        found.append(_each_chosen(offered, singled))
+    shapes = (Workload(ALONE, dims) for dims in found)
+    return tuple(shape for shape in shapes if task.bytes_at(shape) <= _SMALL_BYTES)
+
+
 def compiled_workloads(
     task: Task, probes: Sequence[Workload], offered: WorkloadSet, rng: np.random.Generator, *, final: bool
 ) -> tuple[Workload, ...]:
@@ -200,7 +235,7 @@ def compiled_workloads(
     the second hidden shape; lopsided shapes get sizes of their kind. Winners also meet two in which one dimension alone
     is least.
     """
-    like = _cut_down(task, probes[1], offered, _COMPILED_BYTES)
+    like = _cut_down(task, probes[1], offered, _SMALL_BYTES)
     remainders = [tail for tail in range(_TILE) if tail % _VECTOR]
     tails = {name: rng.permutation(remainders).tolist() for name in offered.probe}
     found = []

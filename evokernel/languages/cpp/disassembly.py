@@ -1,12 +1,17 @@
 """The text of `objdump -d` as functions of instructions."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 _FUNCTION = re.compile(r"^[0-9a-f]+ <(?P<name>[^>]+)>:$")
 _INSTRUCTION = re.compile(r"^\s+(?P<address>[0-9a-f]+):\t(?P<text>\S.*)$")
 _PREFIX = re.compile(r"^(?:(?:bnd|notrack|lock|rep|repz|repnz|data16|cs|ds|\{\w+\})\s+)+")
 _TARGET = re.compile(r"(?:^|[\s,])(?P<address>[0-9a-f]+) <")
+_USES_NUMBERS = re.compile(r"(?:cmp|test|and|sub|add|lea|i?mul|mov)[a-z]*$")
+_NUMBER = re.compile(r"[$#](?P<number>-?(?:0x[0-9a-f]+|[0-9]+))(?=[],(\s]|$)")
+_OFFSET = re.compile(r"(?P<number>-?0x[0-9a-f]+)\((?!%rip|%rsp|%rbp)")
+_MOST_NUMBER, _MOST_NUMBERS = 1 << 22, 1000
 _REFERENCE = re.compile(r"<(?P<name>[^<>+@]+)(?:@\w+)?(?:[+-]0x[0-9a-f]+)?>")
 
 
@@ -48,3 +53,19 @@ def read_disassembly(text: str) -> dict[str, list[Instruction]]:
         if heading is not None:
             current = functions.setdefault(heading["name"], [])
     return functions
+
+
+def numbers_in(functions: Mapping[str, list[Instruction]]) -> tuple[int, ...]:
+    """Return the numbers from 2 to 4 million that code compares, adds or multiplies with, without their signs, sorted.
+
+    A compiler has worked out by then what a source writes as a sum or a product.
+    """
+    found = set[int]()
+    for instruction in (each for code in functions.values() for each in code):
+        if _USES_NUMBERS.match(instruction.mnemonic):
+            pattern = _OFFSET if instruction.mnemonic.startswith("lea") else _NUMBER
+            for match in pattern.finditer(instruction.operands):
+                number = int(match["number"], 0)
+                wraps = next((bits for bits in (32, 64) if 1 << bits - 1 <= number < 1 << bits), 0)
+                found |= {abs(number - (1 << wraps)), number ^ 1 << wraps - 1} if wraps else {abs(number)}
+    return tuple(sorted(each for each in found if 2 <= each <= _MOST_NUMBER))[:_MOST_NUMBERS]

@@ -202,7 +202,7 @@ class CppLanguage:
             "artifact_bytes": float(len(image)),
             "compile_ms": compile_ms,
         }
-        return Built(image, hashlib.sha256(image).hexdigest(), descriptor, metrics)
+        return Built(image, hashlib.sha256(image).hexdigest(), descriptor, metrics, found.numbers)
 
     def _profile(self, folder: Path) -> HotLoopProfile | BuildFailure:
         text = _read(folder / "kernel.lst", _LISTING_LIMIT_BYTES)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evokernel.languages.cpp.disassembly import Instruction
+from evokernel.languages.cpp.disassembly import Instruction, numbers_in
 from evokernel.languages.cpp.isa import Arithmetic, Isa
 from evokernel.languages.cpp.natural_loops import InstructionLoop, regions
 
@@ -47,6 +47,8 @@ class HotLoopProfile:
     """Largest stack frame of the functions that `run` reaches, in bytes."""
     code: tuple[Instruction, ...] = ()
     """The instructions themselves."""
+    numbers: tuple[int, ...] = ()
+    """Numbers of the whole program that sizes may be compared with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ def profile(functions: Mapping[str, list[Instruction]], isa: Isa, *, entry: str 
         loop_calls=sum(map(isa.is_call, code)),
         frame_bytes=max(sum(map(isa.frame_bytes, functions[name])) for name in split),
         code=tuple(code),
+        numbers=numbers_in(functions),
     )
 
 

@@ -12,6 +12,7 @@ from evokernel.evaluate.numerics.hidden_shapes import (
     large_workloads,
     lopsided_workloads,
     probe_workloads,
+    singled_out_workloads,
     tailed_workloads,
     tiled_workloads,
 )
@@ -192,3 +193,26 @@ def test_shapes_for_compiled_kernels_keep_to_ends_that_are_expressions():
             assert shape.sizes["C"] >= shape.sizes["R"]
     fixed = replace(workloads, probe={})
     assert compiled_workloads(on(fixed), probes, fixed, rng, final=True) == ()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_sizes_that_numbers_in_a_program_single_out_come_first_and_remainders_by_its_own_blocks_next(seed):
+    workloads = make(probe={"R": (1, 130), "C": (3, 900)})
+    rng = np.random.default_rng(seed)
+    shapes = singled_out_workloads(on(workloads), workloads, (2, 19, 127, 701), rng, most=8)
+    assert len(shapes) == 8
+    assert {19, 127} <= {shape.sizes["R"] for shape in shapes}
+    assert {19, 127, 701} <= {shape.sizes["C"] for shape in shapes}
+    many = singled_out_workloads(on(workloads), workloads, (2, 19, 127, 701), rng, most=200)
+    assert {(shape.sizes["C"], shape.sizes["C"] % 128) for shape in many} >= {(147, 19), (130, 2), (700, 60), (702, 62)}
+    for shape in many:
+        assert 1 <= shape.sizes["R"] <= 130
+        assert 3 <= shape.sizes["C"] <= 900
+        assert on(workloads).bytes_at(shape) <= 1 << 20
+
+
+def test_nothing_is_singled_out_without_numbers_or_without_sizes_that_vary():
+    workloads, rng = make(), np.random.default_rng(0)
+    assert singled_out_workloads(on(workloads), replace(workloads, probe={}), (19, 127), rng, most=8) == ()
+    few = singled_out_workloads(on(workloads), workloads, (), rng, most=8)
+    assert few == ()
