@@ -23,6 +23,8 @@ _VECTOR, _TILE = 16, 64
 """Elements of a processor's widest vector, mostly, and of a tile of some."""
 _BLOCKS = (96, 128, 192, 256, 384, 512, 1024)
 """Sizes of blocks in many kernels, where code is other behind the last whole one."""
+_TENSORS_DRAWN = 320
+"""Tensors of all shapes for compiled kernels: a deep network has hundreds, and as many launches to record."""
 _LEAST_ALONE = 2
 """Shapes that need other machine code: compiling a large kernel takes seconds."""
 _TAILED_BYTES, _TAILED_SPANS = 1 << 19, (127, 63, 47, 31)
@@ -252,12 +254,14 @@ def compiled_workloads(
     found += [_uneven(offered, shape.dims) for shape in lopsided_workloads(task, offered, rng)]
     for least in rng.permutation([*offered.probe])[:_LEAST_ALONE] if final and len(offered.probe) > 1 else ():
         found.append({**like, least: offered.range_of(least, Workload("", like).sizes)[0]})
-    shapes = (Workload(f"compiled-{number}", _lifted(offered, dims)) for number, dims in enumerate(found))
-    return tuple(shape for shape in shapes if task.bytes_at(shape) <= _LOPSIDED_BYTES)
+    lifted = (_lifted(offered, dims) for dims in found)
+    kept = [dims for dims in lifted if task.bytes_at(Workload("", dims)) <= _LOPSIDED_BYTES]
+    most = _TENSORS_DRAWN // len(task.signature.tensors)
+    return compiled_again([kept[place] for place in sorted(rng.permutation(len(kept))[:most])])
 
 
 def compiled_again(shapes: Sequence[Mapping[str, int | float]]) -> tuple[Workload, ...]:
-    """Return such workloads with shapes that another judge of the same run has drawn."""
+    """Return such workloads with shapes that were drawn before, by another judge of the same run perhaps."""
     return tuple(Workload(f"compiled-{number}", dict(dims)) for number, dims in enumerate(shapes))
 
 

@@ -184,6 +184,14 @@ def test_shapes_for_compiled_kernels_leave_each_tail_and_need_no_other_code_but_
     assert [again.sizes for again in compiled_again([workload.dims for workload in found])] == sizes
 
 
+def test_a_task_of_many_tensors_has_few_shapes_for_compiled_kernels():
+    workloads = make()
+    tensors = Signature(tuple(Tensor(f"w{n}", ("R",)) for n in range(79)), (), (Tensor("y", ("R",), role=Role.OUTPUT),))
+    task = Task("t", lambda **given: given["w0"], signature=tensors, workloads={"cpu": workloads}, flops="R")
+    rng = np.random.default_rng(0)
+    assert len(compiled_workloads(task, probe_workloads(workloads, rng), workloads, rng, final=True)) == 4
+
+
 def test_shapes_for_compiled_kernels_keep_to_ends_that_are_expressions():
     workloads = make(probe={"R": (1, 64), "C": ("R", 300)})
     for seed in range(5):
