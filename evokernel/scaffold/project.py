@@ -19,6 +19,7 @@ from evokernel.scaffold.operation.dimensions import Layout, derive_layout, layou
 from evokernel.scaffold.operation.example_text import parse_inputs, without_bound
 from evokernel.scaffold.operation.index_bounds import (
     find_bounds,
+    find_lengths,
     find_offsets,
     find_segments,
     find_signed,
@@ -169,6 +170,7 @@ def init_project(
         dtypes=tensor_dtypes(subject, layout, floats.signature),
         ranges=ranges,
         offsets=offsets,
+        lengths=find_lengths(subject, layout),
         scales=scales,
         signed=find_signed(subject, layout),
         sorted=sorted_inputs(subject),

@@ -50,7 +50,7 @@ NOT_COMPARED = "Its results were not compared"
 """Begins the remark, in the first lines of a program, that the interpreter could not tell."""
 
 
-COMPILE_S = 180.0
+COMPILE_S = 300.0
 """The longest that compiling a program may take, in s: `init` runs beside anything, and asks once."""
 
 
