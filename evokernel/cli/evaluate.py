@@ -23,7 +23,7 @@ from evokernel.cli.display.text import (
     styled_speedup,
 )
 from evokernel.cli.display.word_table import WordTable
-from evokernel.cli.options import EXISTING_FILE, cuda_include_option, json_option, task_option
+from evokernel.cli.options import EXISTING_FILE, cuda_include_option, json_option, judge_set_option, task_option
 from evokernel.records.evaluation import Evaluation, Fidelity
 from evokernel.records.evaluation_document import stages_of
 from evokernel.records.timing import combined_speedup
@@ -58,6 +58,7 @@ _STYLES = {"passed": GOOD, "failed": BAD, "skipped": DIM, "not reached": DIM}
 @click.option(
     "--target", default="", metavar="ARCH", help="With --compile-only: the GPU to build for; sm_90 if left out."
 )
+@judge_set_option
 @json_option
 def command(  # noqa: PLR0913 - one for each option
     *,
@@ -69,10 +70,12 @@ def command(  # noqa: PLR0913 - one for each option
     threads: int,
     compile_only: bool,
     target: str,
+    overrides: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Judge one kernel FILE as a search would: is it right, and how fast is it?"""
-    from evokernel.config.run import DEVICE_OF, EvaluationConfig, language_of
+    from evokernel.config.load import judge_settings
+    from evokernel.config.run import DEVICE_OF, language_of
     from evokernel.evaluate.client.evaluate_kernel import judge, judgement_document, read_candidate
     from evokernel.evaluate.device.cores import too_many_threads
 
@@ -84,13 +87,12 @@ def command(  # noqa: PLR0913 - one for each option
     candidate = read_candidate(file)
     if cuda_include and "cuda" not in (candidate.language, language_of(expert or "")):
         raise click.UsageError(f"--cuda-include names headers for CUDA C++, and {file} is in {candidate.language}")
+    settings = judge_settings(overrides, expert=str(expert or ""), cuda_include=cuda_include)
     if compile_only:
-        settings = EvaluationConfig(cuda_include=cuda_include)
         built = _compile(candidate, task_spec, settings=settings, threads=threads, target=target)
         _put_compilation(built, task_spec, file, as_json=as_json)
         context.exit(0 if built.ok else WRONG_EXIT)
     budgets = (Fidelity.PRECISE, Fidelity.FINAL) if final else (Fidelity.PRECISE,)
-    settings = EvaluationConfig(expert=str(expert or ""), cuda_include=cuda_include)
     if crowd := too_many_threads(threads, device=DEVICE_OF[candidate.language]):
         stderr().print(Text(f"warning: {crowd}", style=WARN))
     say("judging the kernel: admission of the task, device, baselines, then its own checks and times; half a minute")

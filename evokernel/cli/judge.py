@@ -11,7 +11,7 @@ from rich.text import Text
 from evokernel.cli.display.tables import put, sheet, table
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, one_line, say, stderr, stdout
 from evokernel.cli.display.word_table import WordTable
-from evokernel.cli.options import EXISTING_FILE, FOLDER, json_option, task_option
+from evokernel.cli.options import EXISTING_FILE, FOLDER, json_option, judge_set_option, task_option
 
 if TYPE_CHECKING:
     from evokernel.self_test.attack import SelfTest, Trial
@@ -40,9 +40,10 @@ WRONG_EXIT = 1
     metavar="FOLDER",
     help="Also write the kernels there that were made, to look at or for `evokernel evaluate`.",
 )
+@judge_set_option
 @json_option
 @click.pass_context
-def command(
+def command(  # noqa: PLR0913 - one for each option
     context: click.Context,
     /,
     *,
@@ -52,6 +53,7 @@ def command(
     language: str | None,
     only: tuple[str, ...],
     out: Path | None,
+    overrides: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Test the judge on a task: kernels that cheat are made from a right one, and judged as in a search.
@@ -60,19 +62,20 @@ def command(
     CUDA C++, for a GPU. The exit code is 0 where nothing was accepted that must not be and no harmless kernel was
     rejected, 1 otherwise, 2 where this could not be tried. docs/worker-mode.md says more.
     """
-    from evokernel.config.run import EvaluationConfig
+    from evokernel.config.load import judge_settings
     from evokernel.self_test.attack import attack, choose_kernel
     from evokernel.self_test.document import document
 
     if not self_test:
         raise click.UsageError("say --self-test; one kernel is judged by: evokernel evaluate FILE --task T")
+    settings = judge_settings(overrides)
     chosen = choose_kernel(task_spec, kernel, language=language)
     say("judging a right kernel, then those that cheat: minutes")
     with stderr().status("judging a right kernel", spinner="line", refresh_per_second=2) as status:
         found = attack(
             task_spec,
             chosen,
-            settings=EvaluationConfig(),
+            settings=settings,
             only=only,
             on_judged=lambda done, of: status.update(f"judged {done} of {of} kernels"),
         )

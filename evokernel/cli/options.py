@@ -140,6 +140,13 @@ cuda_include_option = click.option(
 task_option = click.option(
     "--task", "task_spec", required=True, metavar="T", help="A built-in task or the path of a task file."
 )
+judge_set_option = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="evaluation.KEY=VALUE",
+    help="One setting of the judge as docs/config.md has it, e.g. evaluation.compile_timeout_s=60.",
+)
 api_base_option = click.option("--api-base", metavar="URL", help="The address of an endpoint of your own for --model.")
 shapes_option = click.option(
     "--shapes",

@@ -38,6 +38,12 @@ _REPR = Repr()
 _REPR.maxstring, _REPR.maxlevel = 80, 2
 RUNS = Path("runs")
 """Folder of stores."""
+NO_SEARCH: Mapping[str, Any] = {
+    "task": "none",
+    "budget": {"evaluations": 1},
+    "islands": [{"name": "none", "operators": {"tune": 1}}],
+}
+"""What a config needs beside the settings of a judge."""
 
 
 class _ConfigLoader(yaml.SafeLoader):
@@ -93,6 +99,31 @@ def load_config(path: Path, *, overrides: Sequence[str] = (), look_up: LookUp | 
     unknown = look_up(raw, path.resolve().parent) if look_up else ()
     config = parse_config(raw, str(path), places=places, unknown=unknown)
     return config.model_copy(update=_absolute(config, path))
+
+
+def judge_settings(overrides: Sequence[str], **given: Any) -> EvaluationConfig:
+    """Return the settings of a judge without a search.
+
+    Args:
+        overrides: of the command line, each `evaluation.key=value`.
+        given: further ones by name; empty values are left out.
+
+    Raises:
+        ConfigError: a setting is none of `evaluation`, or cannot be used; the message has a line for each mistake.
+    """
+    raw = {**NO_SEARCH, "evaluation": {name: value for name, value in given.items() if value}}
+    for override in overrides:
+        if not override.startswith("evaluation."):
+            raise ConfigError(
+                f"--set {override!r}: expected evaluation.KEY=VALUE, such as evaluation.compile_timeout_s=60; no other "
+                "setting counts where one task's kernels are judged without a search"
+            )
+        _override(raw, override)
+    places = ConfigPlaces(Path(), "", [each.partition("=")[0] for each in overrides])
+    settings = parse_config(raw, "a judge without a search", places=places).evaluation
+    if settings.hosts != "local":
+        raise ConfigError("--set evaluation.hosts: a cluster is for searches; leave it out, to judge on this machine")
+    return settings
 
 
 def _for_python(path: Path) -> str:

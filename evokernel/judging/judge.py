@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, ExitStack, suppress
 from pathlib import Path
 from typing import Any, Self
 
-from evokernel.config.load import parse_config
+from evokernel.config.load import NO_SEARCH, parse_config
 from evokernel.config.run import DEVICE_OF, DeviceClass, RunConfig
 from evokernel.errors import ConfigError, EvokernelError, HarnessError, LanguageError
 from evokernel.evaluate.build.confined_compilers import local_language
@@ -25,8 +25,6 @@ from evokernel.records.evaluation import Evaluation, EvaluationRequest, Evaluato
 from evokernel.task import Task
 from evokernel.tasks import load_task
 
-_NO_SEARCH = {"budget": {"evaluations": 1}, "islands": [{"name": "none", "operators": {"tune": 1}}]}
-"""What a config needs beside the settings of a judge."""
 _CLOSED = "this judge is closed; make another one"
 _Asked = tuple[EvaluationRequest, "Future[Evaluation]"]
 
@@ -79,7 +77,7 @@ class Judge:
             began = time.monotonic()
             loaded = load_task(self.spec)
             given = {"language": language, "device": device, "threads": threads, "evaluation": evaluation or {}}
-            config = parse_config(_NO_SEARCH | {"task": self.spec} | given, "the settings of this judge")
+            config = parse_config({**NO_SEARCH, "task": self.spec, **given}, "the settings of this judge")
             config = config.on(_device(config, loaded, machine))
             self.language, chosen, settings = config.language, DEVICE_OF[config.language], config.evaluation
             self.task: Task = loaded.on(chosen)

@@ -13,11 +13,13 @@ from evokernel.errors import TaskError
 from evokernel.evaluate.build.confined_generators import confine_generators
 from evokernel.scaffold.config_schema import MODELINE, SCHEMA_FILE, schema_text
 from evokernel.scaffold.distributions import restricted
+from evokernel.scaffold.inductor.seed import COMPILE_S as GPU_COMPILE_S
 from evokernel.scaffold.loops.triangular import library_steps
 from evokernel.scaffold.operation.dimensions import Layout, derive_layout, layout_without, shapes_at
 from evokernel.scaffold.operation.example_text import parse_inputs, without_bound
 from evokernel.scaffold.operation.index_bounds import (
     find_bounds,
+    find_lengths,
     find_offsets,
     find_segments,
     find_signed,
@@ -50,8 +52,9 @@ _ENDS: Mapping[str, str] = {"cpp": ".cpp", "triton": "_triton.py", "cuda": ".cu.
 _MOST_COMPILED = 600
 """Operations of torch in all steps that a reference takes in Python which a compiler is asked to write down."""
 
-_QUICK_COMPILE_S = 3.0
-"""Time of a compiler that a search's own limit has room for on a busy machine, in s."""
+_ROOM_FOR_COMPILERS = {"cpp": (3.0, COMPILE_S), "triton": (18.0, GPU_COMPILE_S)}
+"""By language, the time of a compiler that a search's own limit has room for on a busy machine, and the limit that the
+config gives to kernels that take more, both in s."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +170,7 @@ def init_project(
         dtypes=tensor_dtypes(subject, layout, floats.signature),
         ranges=ranges,
         offsets=offsets,
+        lengths=find_lengths(subject, layout),
         scales=scales,
         signed=find_signed(subject, layout),
         sorted=sorted_inputs(subject),
@@ -248,8 +252,9 @@ def _places(subject: UserOperation, layout: Layout, ranges: Mapping[str, str | i
 
 def _patience(seeds: Sequence[Seed]) -> str:
     """Return the line of a config that gives compilers more time, where the kernel to start from may need it."""
-    slow = any(seed.compile_s > _QUICK_COMPILE_S for seed in seeds)
-    return f"evaluation: {{compile_timeout_s: {COMPILE_S:g}}} # many loops\n" if slow else ""
+    room = ((seed.compile_s, *_ROOM_FOR_COMPILERS[seed.language]) for seed in seeds if seed.compile_s)
+    needed = max((limit for taken, enough, limit in room if taken > enough), default=None)
+    return f"evaluation: {{compile_timeout_s: {needed:g}}} # many loops\n" if needed else ""
 
 
 def _too_long(subject: UserOperation, layout: Layout) -> str:

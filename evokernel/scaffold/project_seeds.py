@@ -69,7 +69,7 @@ class Seed:
     remark: str = ""
     """Reason why nobody knows whether it is right, or why it is not where numbers are equal; else empty."""
     compile_s: float = 0.0
-    """Time that compiling the C++ took, in s."""
+    """Time that compiling it took, in s; 0 where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,8 @@ def make_seeds(
         else:
             entry = f"def run({', '.join(argument.name for argument in origin.task.signature.arguments)})"
             source, reason = (kernel(origin.task, origin.file), "") if kernel else ("", origin.too_long)
-            source, reason = (source, reason) if source or reason else _triton(origin.file)
+            if not source and not reason:
+                source, reason, compile_s = _triton(origin.file)
             remark = _uncompared(source)
         file.write_text(source or _stub(origin, file, entry=entry, language=language), encoding="utf-8")
         made.append(Seed(language, file, entry, reason, remark=remark, compile_s=compile_s))
@@ -198,12 +199,13 @@ def _check_long_sums(task: Task, source: str, workloads: Sequence[Workload]) -> 
     check_seed(task, source, [longest] if longest else [], distributions=hard)
 
 
-def _triton(task_file: Path) -> tuple[str, str]:
-    """Return Inductor's own program and nothing, or nothing and the reason."""
+def _triton(task_file: Path) -> tuple[str, str, float]:
+    """Return Inductor's own program, nothing, and the time that compiling it took; or nothing and the reason."""
     try:
-        return inductor_seed(str(task_file), compare_s=_COMPARE_S), ""
+        made = inductor_seed(str(task_file), compare_s=_COMPARE_S)
     except NoInductorSeed as error:
-        return "", str(error)
+        return "", str(error), 0.0
+    return made.text, "", made.compile_s
 
 
 def _stub(origin: OperationTask, file: Path, *, entry: str, language: str) -> str:

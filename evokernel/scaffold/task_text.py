@@ -33,6 +33,8 @@ class TaskDraft:
     """Size or number that the integers of an input stay below, by name."""
     offsets: Mapping[str, str | int]
     """Size that the offsets in an input lead to, by name."""
+    lengths: Mapping[str, str | int]
+    """Size that the lengths in an input add up to, by name."""
     scales: Mapping[str, float]
     """Factors on the numbers of weights and biases of a deep operation, by name."""
     signed: Mapping[str, ValueRange]
@@ -66,7 +68,7 @@ class TaskDraft:
     def generated(self) -> dict[str, str]:
         """Kind of the generator of each input that random numbers do not fit, by name."""
         kinds = {"offsets": self.offsets, "sorted": self.sorted, "integers": self.signed, "places": self.places}
-        kinds["segments"] = self.segments
+        kinds |= {"segments": self.segments, "lengths": self.lengths}
         return {name: kind for kind, names in kinds.items() for name in names}
 
     @property
@@ -239,15 +241,15 @@ def _tensor_text(draft: TaskDraft, name: str, shape: tuple[str | int, ...], *, o
 
 
 def _generator_text(draft: TaskDraft, name: str, kind: str) -> str:
-    """Return the function that makes offsets, numbers in order, signed integers, or places that come once."""
+    """Return the function that makes offsets, lengths, numbers in order, signed integers, or places that come once."""
 
     def spelt(extent: str | int) -> str:
         return re.sub(r"[A-Z]\w*", r'sizes["\g<0>"]', str(extent))
 
     shape, dtype = [spelt(extent) for extent in draft.layout.inputs[name]], draft.dtypes[name]
-    if kind == "offsets":
-        (count,), total = shape, draft.offsets[name]
-        return template("offsets.py.txt", name=name, total=str(total), count=count, end=spelt(total), dtype=dtype)
+    if kind in ("offsets", "lengths"):
+        (count,), total = shape, (draft.offsets if kind == "offsets" else draft.lengths)[name]
+        return template(f"{kind}.py.txt", name=name, total=str(total), count=count, end=spelt(total), dtype=dtype)
     if kind == "sorted":
         return template("sorted.py.txt", name=name, shape=", ".join(shape))
     if kind == "places":

@@ -10,12 +10,15 @@ import torch
 
 from evokernel.errors import TaskError
 from evokernel.scaffold.operation.dimensions import Layout, shapes_at
+from evokernel.scaffold.operation.rounding_growth import rounding_growth
 from evokernel.scaffold.operation.trial import in_one_thread, outputs_of
 from evokernel.scaffold.operation.user_operation import UserOperation
 
 _LEAST = (1, 2, 3, 4, 8, 16, 32)
 _LARGE_LEAST = 8
 """Least size of all dimensions that need not be that of each."""
+_MOST_GROWTH = 1e4
+"""Growth of the roundings of single steps from which results of two honest kernels are no more alike."""
 _SEARCH = ((1.0, 1.0), (2.0, 0.5), (0.5, 2.0))
 _NEAR = ((0.76, 0.77), (1.3, 0.6), (0.4, 1.45))
 _FAR = (3.1, 0.24)
@@ -208,8 +211,17 @@ def least_sizes(subject: UserOperation, layout: Layout) -> Dims:
 
     They are one number for all dimensions where there is one, else the least of each beside the example's others. A
     large one, as of an image that is halved in layer after layer, is that of a few dimensions alone: the others, such
-    as the number of images, are as small as they can be.
+    as the number of images, are as small as they can be. Modules whose results are mostly rounding at such sizes get
+    larger ones.
     """
+    found = _least_finite(subject, layout)
+    if not subject.parameters or _steady(subject, layout, found):
+        return found
+    larger = ({name: max(size, least) for name, size in found.items()} for least in _LEAST if least >= _LARGE_LEAST)
+    return next((dims for dims in larger if _steady(subject, layout, dims)), found)
+
+
+def _least_finite(subject: UserOperation, layout: Layout) -> Dims:
     for data in (True, False):
         for least in _LEAST:
             if _finite(subject, layout, dims := dict.fromkeys(layout.example, least), data=data):
@@ -228,6 +240,26 @@ def _each_less(subject: UserOperation, layout: Layout, dims: Dims, *, data: bool
         tried = ({**dims, name: least} for least in _LEAST if least < value)
         dims = next((each for each in tried if _finite(subject, layout, each, data=data)), dims)
     return dims
+
+
+def _steady(subject: UserOperation, layout: Layout, dims: Dims) -> bool:
+    """Say whether roundings stay small at these sizes, and at those one larger.
+
+    Batch norms of a few numbers multiply them in layer after layer, so that no two honest kernels are alike.
+    """
+    wide, generator = subject.with_floats("float64"), torch.Generator().manual_seed(0)
+    for each in (dims, {name: size + 1 for name, size in dims.items()}):
+        try:
+            inputs = wide.empty(shapes_at(layout, each))
+            for name, tensor in inputs.items():
+                scale = tensor[0].numel() ** -0.5 if name in subject.parameters.values() and tensor.ndim > 1 else 1.0
+                numbers = torch.randn(tensor.shape, generator=generator) if tensor.is_floating_point() else 0
+                tensor.copy_(scale * torch.as_tensor(numbers))
+            if rounding_growth(wide.call, inputs) > _MOST_GROWTH:
+                return False
+        except Exception:  # noqa: BLE001 - a user's function may raise anything, and may take no fp64
+            continue
+    return True
 
 
 def _runs(subject: UserOperation, layout: Layout, dims: Dims, name: str, value: int) -> bool:

@@ -1,4 +1,4 @@
 """Marks in a kernel's text: tunables, regions, integer expressions."""
 
-SIZE_LIMIT_BYTES = 256 * 1024
+SIZE_LIMIT_BYTES = 512 * 1024
 """The longest source that a language takes, in bytes."""

@@ -84,6 +84,13 @@ def test_wrong_kernel(project: Path, call: Call) -> None:
         assert expected in " ".join(result.output.split())  # a long folder's name wraps lines
 
 
+def test_a_setting_of_the_judge(project: Path, call: Call) -> None:
+    task, kernel = place_task(project)
+    kernel.write_text(kernel.read_text(encoding="utf-8").replace("+=", "-="), encoding="utf-8")
+    result = call("evaluate", kernel, "--task", task, "--json", "--set", "evaluation.sandbox=rlimits")
+    assert "level rlimits" in json.loads(result.stdout)["sandbox"]
+
+
 def test_a_kernel_of_another_task_is_told_what_this_one_calls(project: Path, call: Call) -> None:
     task, kernel = place_task(project)
     kernel.write_text('extern "C" void run(const float* mine, float* y) { for (long i = 0;; i++) y[i] = mine[i]; }')

@@ -122,7 +122,7 @@ def test_a_running_search_is_told_of(store: Path, call: Call) -> None:
 def test_what_cannot_be_handed_in(store: Path, call: Call, project: Path) -> None:
     (project / "mine.f90").write_text("end\n")
     (project / "empty.cpp").write_text("\n")
-    (project / "long.cpp").write_text("x" * 262145)
+    (project / "long.cpp").write_text("x" * 524289)
     wrong = "// wrong\n" + TOY.replace("int A = 1", "int A = 16")
     (project / "wrong.cpp").write_text(wrong)
     (project / "plain.py").write_text("import torch\n\ndef route(x):\n    return torch.softmax(x, dim=-1)\n")
@@ -138,7 +138,7 @@ def test_what_cannot_be_handed_in(store: Path, call: Call, project: Path) -> Non
         (("ban", store, Candidate(wrong, "cpp").id), "is no correct kernel"),
         (("inject", store, "mine.f90"), "its language is not known"),
         (("inject", store, "empty.cpp"), "is empty"),
-        (("inject", store, "long.cpp"), "the limit is 262144"),
+        (("inject", store, "long.cpp"), "the limit is 524288"),
         (("inject", store, "nowhere.cpp"), "cannot read nowhere.cpp"),
         (("inject", store, "plain.py"), "plain.py is no triton kernel: it does not name triton; a function in PyTorch"),
         (("inject", store, "other.cpp"), 'the source must define `extern "C" void run(...)`'),

@@ -23,7 +23,7 @@ from evokernel.scaffold.inductor.seed import inductor_seed
     ],
 )
 def test_it_is_right_on_hidden_sizes_too(task: str) -> None:
-    seed = Candidate(inductor_seed(task), "triton")
+    seed = Candidate(inductor_seed(task).text, "triton")
     last = judge(seed, task, budgets=(Fidelity.QUICK,), settings=EvaluationConfig()).last
     assert last.ok, last.feedback
     assert last.key.mode.value == "artifact"

@@ -18,7 +18,8 @@ from evokernel.records.evaluation import Fidelity
 from evokernel.scaffold.config_schema import MODELINE, SCHEMA_FILE, config_schema
 from evokernel.scaffold.operation.trial import sorted_inputs
 from evokernel.scaffold.operation.user_operation import find_subject
-from evokernel.scaffold.project import Project, ProjectSettings, init_project, whole_or_nothing
+from evokernel.scaffold.project import Project, ProjectSettings, _patience, init_project, whole_or_nothing
+from evokernel.scaffold.project_seeds import Seed
 from evokernel.tasks import load_task
 from operators.rewrites.cpp.ir.reader import read
 
@@ -383,3 +384,9 @@ def test_what_is_searched_by_way_of_a_sorter_need_not_be_sorted(tmp_path: Path) 
     text = "import torch\ndef bins(x, edges): return torch.searchsorted(edges, x, sorter=edges.argsort())\n"
     (path := tmp_path / "ops.py").write_text(text, encoding="utf-8")
     assert sorted_inputs(find_subject(path, inputs="x: 16x24, edges: 12")) == ()
+
+
+@pytest.mark.parametrize(("cpp_s", "triton_s", "limit"), [(1, 9, ""), (9, 9, "60"), (1, 40, "300"), (9, 40, "300")])
+def test_a_config_gives_slow_compilers_more_time(cpp_s: float, triton_s: float, limit: str) -> None:
+    seeds = [Seed("cpp", Path("k.cpp"), "", compile_s=cpp_s), Seed("triton", Path("k.py"), "", compile_s=triton_s)]
+    assert _patience(seeds) == (f"evaluation: {{compile_timeout_s: {limit}}} # many loops\n" if limit else "")

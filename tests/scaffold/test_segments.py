@@ -8,7 +8,7 @@ import torch
 
 from evokernel.evaluate.numerics.inputs import draw
 from evokernel.scaffold.operation.dimensions import derive_layout
-from evokernel.scaffold.operation.index_bounds import find_bounds, find_segments
+from evokernel.scaffold.operation.index_bounds import find_bounds, find_lengths, find_segments
 from evokernel.scaffold.operation.user_operation import find_subject
 from evokernel.scaffold.project import ProjectSettings, init_project
 
@@ -60,3 +60,46 @@ def test_segments_are_many_in_order_with_equal_ones(file: Path, numbers: torch.T
     subject = find_subject(file, example_inputs=[torch.ones(len(numbers), 4), numbers])
     layout = derive_layout(subject)
     assert find_segments(subject, layout, find_bounds(subject, layout)) == ("ids",) * found
+
+
+RAGGED = """
+import torch
+
+
+def ragged(x, lengths):
+    return torch.segment_reduce(x, "mean", lengths=lengths, axis=0)
+"""
+
+
+@pytest.mark.slow
+def test_lengths_add_up_to_the_rows_as_in_the_example(tmp_path: Path) -> None:
+    path = tmp_path / "ragged.py"
+    path.write_text(RAGGED, encoding="utf-8")
+    example = [torch.randn(24, 4), torch.tensor([3, 9, 1, 2, 5, 4])]
+    settings = ProjectSettings(devices=("cpu",))
+    project = init_project(path, out=tmp_path / "out", example_inputs=example, settings=settings)
+    assert not project.unfit
+    assert not project.seeds[0].why
+    task = project.task.on("cpu")
+    for seed, workload in enumerate(task.workloads["cpu"].search):
+        inputs = draw(task, workload, "normal", np.random.default_rng(seed))
+        assert int(inputs["lengths"].sum()) == len(inputs["x"])
+        assert (inputs["lengths"] >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("body", "numbers", "found"),
+    [
+        ('torch.segment_reduce(x, "sum", lengths=n)', [3, 9, 1, 11], True),
+        ('torch.segment_reduce(x, "sum", lengths=n)', [3, 9, 1, 2, 9], True),
+        ("x[n]", [3, 9, 1, 11], False),  # indices, whose sum is that of the rows by chance
+    ],
+)
+def test_lengths_are_what_the_reference_takes_no_others_of(
+    tmp_path: Path, body: str, numbers: list[int], found: bool
+) -> None:
+    path = tmp_path / "ragged.py"
+    path.write_text(f"import torch\n\n\ndef ragged(x, n):\n    return {body}\n", encoding="utf-8")
+    subject = find_subject(path, example_inputs=[torch.ones(24, 4), torch.tensor(numbers)])
+    layout = derive_layout(subject)
+    assert find_lengths(subject, layout) == ({"n": layout.inputs["x"][0]} if found else {})

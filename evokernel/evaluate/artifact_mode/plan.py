@@ -19,7 +19,6 @@ from evokernel.evaluate.inside.driver.kernel_parameters import Parameter
 STEP_LIMIT = 1000
 _DOCUMENT_LIMIT_BYTES = 8 << 20
 _PARAMETER_LIMIT = 512
-_SCRATCH_LIMIT = 64
 _REASON_LIMIT = 200
 _CLUSTER_LIMIT = 16
 _THREAD_LIMIT = 1024
@@ -216,8 +215,8 @@ def _read(
 
 
 def _scratch(value: Any, buffers: Mapping[str, BufferFacts], limits: PlanLimits) -> dict[str, int]:
-    if type(value) is not dict or len(value) > _SCRATCH_LIMIT:
-        raise PlanError(f"scratch must be sizes of at most {_SCRATCH_LIMIT} buffers by name")
+    if type(value) is not dict or len(value) > STEP_LIMIT:
+        raise PlanError(f"scratch must be sizes of at most {STEP_LIMIT} buffers by name")
     for name in value:
         if not _SCRATCH.fullmatch(name) or name in buffers:
             raise PlanError("scratch whose name is not one of scratch's")

@@ -166,7 +166,10 @@ class CppLanguage:
             [*_ENVIRONMENT, *argv], workdir=folder, timeout_s=self._timeout_s, memory_bytes=self._memory_bytes
         )
         if done.timed_out:
-            return BuildFailure(f"compiling took more than {self._timeout_s:g} s and was stopped", timed_out=True)
+            return BuildFailure(
+                f"compiling took more than {self._timeout_s:g} s (evaluation.compile_timeout_s) and was stopped",
+                timed_out=True,
+            )
         if not done.ok:
             ended = f"the compiler was killed by signal {done.signal}\n" if done.signal is not None else ""
             return BuildFailure(ended + digest_errors(done.stderr))

@@ -84,7 +84,10 @@ class GpuPythonLanguage(ABC):
         }
         answered = self._forge(self.program, request, timeout_s=self._timeout_s)
         if answered.timed_out:
-            return BuildFailure(f"compiling took more than {self._timeout_s:g} s and was stopped", timed_out=True)
+            return BuildFailure(
+                f"compiling took more than {self._timeout_s:g} s (evaluation.compile_timeout_s) and was stopped",
+                timed_out=True,
+            )
         if answered.answer is None:
             return BuildFailure(f"the compiler crashed on this source: {answered.error[:2000]}")
         return self._read(answered.answer, answered.blob, source)

@@ -188,6 +188,30 @@ def _embedding_bag(  # noqa: PLR0913 - torch's own arguments
     return made.to(weight.dtype), bag, count.to(offsets.dtype), count.to(offsets.dtype)
 
 
+def _segment_reduce(
+    data: torch.Tensor,
+    reduce: str,
+    *,
+    lengths: torch.Tensor | None = None,
+    indices: torch.Tensor | None = None,
+    offsets: torch.Tensor | None = None,
+    axis: int = 0,
+    unsafe: bool = False,
+    initial: float | None = None,
+) -> Any:
+    """Add rows up by segments, whose lengths or offsets are known. Not of maxima, nor with an initial value."""
+    given = lengths if lengths is not None else offsets
+    if reduce not in ("sum", "mean") or given is None or given.ndim != 1 or axis != 0 or initial is not None:
+        return NotImplemented
+    ends = given.cumsum(0) if lengths is not None else given[1:]
+    segment = torch.bucketize(torch.arange(data.shape[0], device=data.device), ends, right=True)
+    shape = (ends.shape[0], *data.shape[1:])
+    total = data.new_zeros(shape).index_add(0, segment, data)
+    if reduce == "sum":
+        return total
+    return total / data.new_zeros(shape).index_add(0, segment, torch.ones_like(data))
+
+
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     _aten.sort.default: sort,
     _aten.sort.stable: _stable_sort,
@@ -202,6 +226,7 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     _aten._adaptive_avg_pool3d.default: _adaptive_average,
     _aten._embedding_bag_forward_only.default: _embedding_bag,
     _aten.histc.default: _histogram,
+    _aten.segment_reduce.default: _segment_reduce,
     _aten.scatter_reduce.two: scatter_reduce,
 }
 """Rules by operation."""

@@ -15,10 +15,12 @@ from torch._inductor.runtime.triton_heuristics import GridExpr
 from evokernel.languages.device_limits import DeviceLimits
 from evokernel.scaffold.inductor.inductor_code import Unusable
 from evokernel.scaffold.inductor.narrow_operands import narrow_operands
+from evokernel.scaffold.inductor.size_names import name_sizes
 from evokernel.scaffold.inductor.template_choice import TemplateSet
 from evokernel.source.python_file import load_file
 
 _WORD = re.compile(r"\b[A-Za-z_]\w*\b")
+_SIZE = re.compile(r"ks\d+")
 _TILES = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M")
 _LAUNCH = ("num_warps", "num_stages")
 _MOST_VALUES, _WARP = 128, 32
@@ -53,6 +55,8 @@ class GeneratedKernel:
         self._chosen = {**first.kwargs, "num_warps": first.num_warps, "num_stages": first.num_stages}
         self._values = {name: {self._of(each, name) for each in found.configs} for name in self._chosen}
         blocks = [name for name in self._chosen if name.endswith("BLOCK")]
+        self._tiles: dict[str, int] | None = None  # those of a product, once it was launched
+        self._even = False
         self._wheres = [f"{' * '.join(blocks)} <= {_MOST_VALUES * _WARP} * num_warps"] * (len(blocks) > 1)
 
     @staticmethod
@@ -60,7 +64,7 @@ class GeneratedKernel:
         return int(getattr(configuration, name) if name in _LAUNCH else configuration.kwargs[name])
 
     def launch(self, arguments: list[str], menu: TemplateSet | None) -> str:
-        """Return the call that launches it. `menu`: the templates it was chosen from, if it is one."""
+        """Return a call that launches it. `menu`: the templates it was chosen from, if it is one."""
         free = [name for name in self._params if name not in self._constant]
         extra = self._meta.get("extra_launcher_args", [])
         given = dict(zip([*free, *extra], arguments, strict=True))
@@ -88,39 +92,47 @@ class GeneratedKernel:
         return [_replaced(str(axis), names) for axis in (found.x_grid, found.y_grid, found.z_grid)]
 
     def _free_tiles(self, axis: str, given: Mapping[str, str], menu: TemplateSet) -> str:
-        """Make the tile sizes of a product, literals in its text, parameters; return the first axis of the grid."""
-        literals = {
-            node.target.id: node.value
-            for node in self._tree.body
-            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None
-        }
-        tiles = {name: int(ast.unparse(literals[name])) for name in _TILES if name in literals}
+        """Make the tile sizes of a product, literals in its text, parameters; return the first axis of a grid."""
         texts = {name: f"({text})" for name, text in given.items()}
         sizes = {
             name: _replaced(ast.unparse(_OnHost().visit(copy.deepcopy(node.value))), texts)
             for node in self._tree.body
             if isinstance(node, ast.Assign) and (name := ast.unparse(node.targets[0])) in ("M", "N", "K")
         }
-        if "ALLOW_TF32" in literals:
-            _set_constant(literals["ALLOW_TF32"], self._tf32)
-        narrow_operands(self._tree, self._dtypes)
-        if tiles.keys() != set(_TILES) or sizes.keys() != {"M", "N", "K"} or "NUM_SMS" in literals:
+        if self._tiles is None:
+            self._tiles = self._taken_out(menu, literals=sizes.keys() != {"M", "N", "K"})
             self._widen_launch(menu)
+        if not self._tiles:
             return axis
+        if self._even and (where := f"{sizes['K']} % BLOCK_K == 0") not in self._wheres:
+            self._wheres.append(where)
+        return f"triton.cdiv({sizes['M']}, BLOCK_M) * triton.cdiv({sizes['N']}, BLOCK_N)"
+
+    def _taken_out(self, menu: TemplateSet, *, literals: bool) -> dict[str, int]:
+        """Return the tile sizes, parameters from now on; nothing where they stay `literals`, or there are none."""
+        known = {
+            node.target.id: node.value
+            for node in self._tree.body
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None
+        }
+        tiles = {name: int(ast.unparse(known[name])) for name in _TILES if name in known}
+        if "ALLOW_TF32" in known:
+            _set_constant(known["ALLOW_TF32"], self._tf32)
+        narrow_operands(self._tree, self._dtypes)
+        if literals or tiles.keys() != set(_TILES) or "NUM_SMS" in known:
+            return {}
         self._tree.body = [
-            node for node in self._tree.body if getattr(node, "value", None) not in [literals[name] for name in tiles]
+            node for node in self._tree.body if getattr(node, "value", None) not in [known[name] for name in tiles]
         ]
         self._tree.args.args += [ast.arg(name, ast.parse("tl.constexpr", mode="eval").body) for name in tiles]
         self._chosen = {**tiles, **self._chosen}
         for name, value in tiles.items():
             self._values[name] = {value, *menu.values(name)}
-        if ast.unparse(literals["EVEN_K"]) == "True":
-            self._wheres.append(f"{sizes['K']} % BLOCK_K == 0")
+        self._even = ast.unparse(known["EVEN_K"]) == "True"
         width = max(_WIDTHS.get(dtype, 1) for dtype in self._dtypes.values())
         room = DeviceLimits().shared_bytes
         self._wheres.append(f"(BLOCK_M + BLOCK_N) * BLOCK_K * num_stages * {width} <= {room}")
-        self._widen_launch(menu)
-        return f"triton.cdiv({sizes['M']}, BLOCK_M) * triton.cdiv({sizes['N']}, BLOCK_N)"
+        return tiles
 
     def _widen_launch(self, menu: TemplateSet) -> None:
         for name in _LAUNCH:
@@ -147,6 +159,7 @@ class GeneratedKernel:
         own = {part.name: f"{part.name}_{self._number}" for part in self._parts} | {self.inductor_name: self.name}
         renamed: list[ast.FunctionDef] = [_Plain(own).visit(part) for part in [*self._parts, self._tree]]
         for each in renamed:
+            name_sizes(each, _SIZE)
             each.decorator_list = [ast.parse("triton.jit", mode="eval").body]
         return "\n\n\n".join(ast.unparse(ast.fix_missing_locations(each)) for each in renamed)
 
@@ -199,7 +212,7 @@ class _Plain(ast.NodeTransformer):
 
 def _is_size(node: ast.expr) -> bool:
     names = [each.id for each in ast.walk(node) if isinstance(each, ast.Name)]
-    return bool(names) and all(re.fullmatch(r"ks\d+|\w*numel", name) for name in names)
+    return bool(names) and all(_SIZE.fullmatch(name) or name.endswith("numel") for name in names)
 
 
 def _function(source: str) -> ast.FunctionDef:

@@ -1,7 +1,7 @@
 """Rules of our own for operations that Inductor gives to a library, in place for one compilation."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest import mock
 
@@ -10,6 +10,7 @@ import torch._dynamo
 from torch._inductor import ir, lowering
 from torch._inductor.decomposition import select_decomp_table
 from torch._subclasses.fake_impls import op_implementations_dict
+from torch.utils._sympy.functions import FloorDiv
 
 from evokernel.scaffold.decompositions.library_operations import DECOMPOSITIONS, NEUTRAL, max_pool_1d, scatter_reduce
 from evokernel.scaffold.decompositions.recurrent_layers import CELLS, recurrent_rules
@@ -70,12 +71,29 @@ def _nothing(layer: torch.nn.RNNBase) -> None:
     """Leave the weights of a layer where they are: only a library wants them side by side."""
 
 
+def _pooling_size(
+    x: Any, axis: int, window: Sequence[int], stride: Sequence[int], padding: Sequence[int], ceil: bool, **more: Any
+) -> tuple[Any, bool]:
+    """Return the count of a pooling's windows along an axis, and whether the last may end outside.
+
+    Rounded up, the compiler's own would hold only for sizes at which that makes a difference, or only for the others.
+    """
+    reach = (more.get("dilation") or [1] * len(window))[axis] * (window[axis] - 1)
+    if not ceil or padding[axis] + stride[axis] > reach + 1:  # the last window could begin outside, and not count
+        return _library_pooling_size(x, axis, window, stride, padding, ceil, **more)
+    return FloorDiv(x + 2 * padding[axis] - reach + 2 * (stride[axis] - 1), stride[axis]), True
+
+
+_library_pooling_size = lowering.pooling_size
+
+
 @contextlib.contextmanager
 def _own_lowerings(operation: Any) -> Iterator[None]:
     with (
         mock.patch.dict(lowering.lowerings),
         mock.patch.dict(lowering._maybe_layout_constraints, {operation: None}),
         mock.patch.dict(op_implementations_dict),
+        mock.patch.object(lowering, "pooling_size", _pooling_size),
         mock.patch.object(lowering, "should_fallback_max_pool_with_indices", return_value=False),
         mock.patch.object(ir.Scan, "num_splits", return_value=(ir.ReductionHint.DEFAULT, 1)),  # needs no room beside
         mock.patch.dict(_aten.max_pool1d.default.py_kernels, {_COMPOSITE: max_pool_1d}),

@@ -12,13 +12,19 @@ from evokernel.languages.gpu.triton_guide import entry_signature
 from evokernel.scaffold.inductor.generated_kernel import GeneratedKernel, refuse_random
 from evokernel.scaffold.inductor.helper_functions import helper_text, import_text
 from evokernel.scaffold.inductor.inductor_code import InductorCode, OutputAlias, Unusable
-from evokernel.scaffold.inductor.template_choice import TemplateSet
+from evokernel.scaffold.inductor.size_names import name_sizes
 from evokernel.scaffold.inductor.trace_sizes import Dims
 from evokernel.task import Signature, Tensor
 
 _DROPPED = re.compile(
-    r"del |args\.clear\(\)|(?:raw_)?stream\d* = |torch\.cuda\.set_device|assert_|\w+ = copy_if_misaligned|.* = args$"
+    r"args\.clear\(\)|(?:raw_)?stream\d* = |torch\.cuda\.set_device|assert_|\w+ = copy_if_misaligned|.* = args$"
 )
+_MOST_OWN = 8
+"""Products and convolutions in a program up to which equal ones have kernels, and so tiles, of their own each."""
+_LONG = 20_000
+"""Characters of host code from which numbers that stand there several times get names."""
+_MANY_BUFFERS = 32
+"""Buffers that the host lets go, up to which a program keeps them all: rewrites have less to look after."""
 _KNOWN = frozenset({"torch", "triton", "math", "max", "min", "abs", "int", "float"})
 _TEMPLATE = "triton_tem_"
 _NUMBERS = {"__builtins__": {"max": max, "min": min, "math": math}}
@@ -45,10 +51,19 @@ def write_program(code: InductorCode, signature: Signature, dims: Dims, *, folde
     if not host.used:
         raise Unusable("Inductor writes no Triton kernel for it")
     run = "\n    ".join([entry_signature(signature), *body])
+    if len(run) > _LONG:
+        run = _with_sizes_named(run, signature)
     tunables = "\n".join(line for kernel in host.used for line in kernel.tunables())
     parts = [tunables, helper_text(kernels), kernels, run]
     program = "\n\n\n".join(part for part in parts if part)
     return f"{import_text(program)}\n\n\n{program}\n"
+
+
+def _with_sizes_named(run: str, signature: Signature) -> str:
+    tree = ast.parse(run)
+    assert isinstance(tree.body[0], ast.FunctionDef)
+    name_sizes(tree.body[0], re.compile("|".join(re.escape(scalar.name) for scalar in signature.scalars) or r"\b\B"))
+    return ast.unparse(ast.fix_missing_locations(tree))
 
 
 def _kernel_texts(tree: ast.Module) -> dict[str, tuple[str, str]]:
@@ -90,15 +105,19 @@ class _Host(ast.NodeTransformer):
         self.used: list[GeneratedKernel] = []
         self._code, self._signature, self._folder = code, signature, folder
         self._dims, self._menus = dims, iter(code.menus)
+        self._shared = len(code.menus) > _MOST_OWN
         self._kernels, self._by_text = kernels, dict[str, GeneratedKernel]()
         self._names = {name: origin.text(scalars) for name, origin in code.inputs.items()}
         self._values: dict[str, Any] = {name: _value(origin, dims) for name, origin in code.inputs.items()}
         self._taken = {argument.name for argument in signature.arguments} | _KNOWN
         self._device = next(tensor.name for tensor in signature.tensors)
         self._own: dict[str, str] = {}
+        self._many, self._freed = False, set[str]()
 
     def lines(self, statements: Iterator[ast.stmt]) -> Iterator[str]:
         """Yield the statements of `run`."""
+        statements = list(statements)
+        self._many = sum(isinstance(each, ast.Delete) for each in statements) > _MANY_BUFFERS
         wanted = [each for each in statements if not _DROPPED.match(ast.unparse(each))]
         if not wanted or not isinstance(wanted[-1], ast.Return):
             raise Unusable("Inductor's program does not end with its results")
@@ -119,6 +138,9 @@ class _Host(ast.NodeTransformer):
             self._own[buffer] = name
 
     def _line(self, statement: ast.stmt) -> str:
+        if isinstance(statement, ast.Delete):
+            names = [self._names.get(ast.unparse(each), "") for each in statement.targets]
+            return "; ".join(f"del {name}" for name in names if name in self._freed)
         if not isinstance(statement, ast.Assign | ast.Expr):
             raise Unusable(f"Inductor's program has a statement that is not known here: {_short(statement)}")
         if isinstance(statement, ast.Expr):
@@ -129,6 +151,7 @@ class _Host(ast.NodeTransformer):
         self._note_value(target.id, statement.value)
         if isinstance(statement.value, ast.Name) and statement.value.id in self._names:
             self._names[target.id] = self._names[statement.value.id]
+            self._freed.discard(self._names[target.id])  # it has two names, and one to be used longer
             return ""
         if target.id in self._own:
             made = self._output(self._own[target.id], statement.value)
@@ -137,8 +160,9 @@ class _Host(ast.NodeTransformer):
                 return ""
         else:
             made = ast.unparse(self.visit(statement.value))
-        self._names[target.id] = self._free_name(target.id)
-        return f"{self._names[target.id]} = {made}"
+        self._names[target.id] = name = self._free_name(target.id)
+        self._freed |= {name} if target.id not in self._own and self._many else set()
+        return f"{name} = {made}"
 
     def _note_value(self, name: str, value: ast.expr) -> None:
         """Keep the number that an assignment has at the sizes of the trace, where it is one."""
@@ -151,14 +175,19 @@ class _Host(ast.NodeTransformer):
         """Return an output as the buffer that Inductor would allocate for it."""
         assert isinstance(made, ast.Call)
         tensor = next(each for each in self._signature.outputs if each.name == name)
-        sizes, strides = (eval(ast.unparse(each), _NUMBERS, self._values) for each in made.args[:2])
+        sizes = eval(ast.unparse(made.args[0]), _NUMBERS, self._values)
         shape = tensor.shape_at({key: value for key, value in self._dims.items() if isinstance(value, int)})
         if math.prod(sizes) != math.prod(shape):
             raise OutputAlias(name)
-        if (sizes, strides) == (shape, tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))):
+        if sizes == shape and self._is_dense(*made.args[:2]):
             return name
         size, stride, _ = (ast.unparse(self.visit(each)) for each in made.args)
         return f"{name}.as_strided({size}, {stride})"
+
+    def _is_dense(self, size: ast.expr, stride: ast.expr) -> bool:
+        """Say whether a tensor lies row by row without gaps, at the sizes of the trace, of which no two are alike."""
+        sizes, strides = (eval(ast.unparse(each), _NUMBERS, self._values) for each in (size, stride))
+        return bool(strides == tuple(math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))))
 
     def _free_name(self, name: str) -> str:
         """Return a short name that nothing else has."""
@@ -188,7 +217,10 @@ class _Host(ast.NodeTransformer):
             tensor, *layout = (ast.unparse(self.visit(each)) for each in node.args)
             return ast.parse(f"{tensor}.as_strided({', '.join(layout)})", mode="eval").body
         if name == "empty_strided_cuda":
+            dense = self._is_dense(*node.args[:2])
             size, stride, dtype = (ast.unparse(self.visit(each)) for each in node.args)
+            if dense:
+                return ast.parse(f"torch.empty({size}, dtype={dtype}, device={self._device}.device)", mode="eval").body
             made = f"torch.empty_strided({size}, {stride}, dtype={dtype}, device={self._device}.device)"
             return ast.parse(made, mode="eval").body
         if name in _KNOWN or name.startswith("math."):
@@ -196,14 +228,14 @@ class _Host(ast.NodeTransformer):
         raise Unusable(f"Inductor calls {name}, which is no Triton kernel")
 
     def _launch(self, name: str, arguments: list[str]) -> str:
-        menu: TemplateSet | None = None
-        if name not in self._by_text or name.startswith(_TEMPLATE):
+        template = name.startswith(_TEMPLATE)
+        menu = next(self._menus, None) if template else None
+        if name not in self._by_text or (template and not self._shared):
             number, tf32 = len(self.used), self._code.tf32
             function, text = self._kernels[name]
             made = GeneratedKernel(function, text, number=number, tf32=tf32, folder=self._folder)
             self.used.append(made)
             self._by_text[name] = made
-            menu = next(self._menus, None) if name.startswith(_TEMPLATE) else None
         return self._by_text[name].launch(arguments, menu)
 
 

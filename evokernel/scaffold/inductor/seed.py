@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +50,22 @@ NOT_COMPARED = "Its results were not compared"
 """Begins the remark, in the first lines of a program, that the interpreter could not tell."""
 
 
-_COMPILE_S = 180.0
+COMPILE_S = 300.0
 """The longest that compiling a program may take, in s: `init` runs beside anything, and asks once."""
+
+
+@dataclass(frozen=True, slots=True)
+class InductorSeed:
+    """A Triton program that was compiled for sm_90, and compared where that could be done."""
+
+    text: str
+    compile_s: float
+    """Time that compiling it took, in s."""
 
 
 def inductor_seed(
     task_spec: str, *, timeout_s: float = 300.0, compare_s: float = 120.0, run: CompilerRunner = run_plain
-) -> str:
+) -> InductorSeed:
     """Return a Triton program for a task, as Inductor writes it, with its values to try as tunables.
 
     It is made in a process of its own, with or without a GPU, and holds for all sizes of the task. It compiles for
@@ -98,7 +108,7 @@ def check_program(task_spec: str, program: str, *, whose: str, compare_s: float 
     """
     with tempfile.TemporaryDirectory(prefix="evokernel-", ignore_cleanup_errors=True) as name:
         maker = _Maker(str(task_path(task_spec)), "cuda", Path(name), compare_s, compare_s, whose=whose)
-        return maker.check(load_task(task_spec).on("cuda"), program)
+        return maker.check(load_task(task_spec).on("cuda"), program)[0]
 
 
 def build_for_sm90(
@@ -119,7 +129,7 @@ def build_for_sm90(
     from evokernel.scaffold.inductor.trace_sizes import check_workloads
 
     try:
-        compiler = _sm90_compiler(language, (settings or EvaluationConfig(compile_timeout_s=_COMPILE_S)).on("cuda"))
+        compiler = _sm90_compiler(language, (settings or EvaluationConfig(compile_timeout_s=COMPILE_S)).on("cuda"))
     except LanguageError as error:
         raise NoInductorSeed(str(error)) from None
     complaint = compiler.static_check(program)
@@ -171,28 +181,30 @@ class _Maker:
         self._folder, self._whose, self._run = folder, whose, run
         self._timeout_s, self._deadline, self._compare_s = timeout_s, time.monotonic() + timeout_s, compare_s
 
-    def make(self, task: Task) -> str:
+    def make(self, task: Task) -> InductorSeed:
         """Return the program with a docstring on how it was checked."""
         told = self._ask("program_process", self._task_arguments)
         if "program" not in told:
             raise NoInductorSeed(str(told["reason"]))
         program = _aligned(str(told["program"]))
-        checked = f"It compiles for sm_90. {self.check(task, program)}"
-        return _HEAD.format(name=task.name, version=told["version"], checked=checked) + program
+        result, compile_s = self.check(task, program)
+        head = _HEAD.format(name=task.name, version=told["version"], checked=f"It compiles for sm_90. {result}")
+        return InductorSeed(head + program, compile_s)
 
-    def check(self, task: Task, program: str) -> str:
-        """Return the result of the comparison of a program that compiles."""
-        build_for_sm90(task, program, language="triton", whose=self._whose)
+    def check(self, task: Task, program: str) -> tuple[str, float]:
+        """Return the result of the comparison of a program that compiles, and the time that this took, in s."""
+        built = build_for_sm90(task, program, language="triton", whose=self._whose)
+        compile_s = built.metrics["compile_ms"] / 1e3
         try:
-            return self._judged(program)
+            return self._judged(program), compile_s
         except NotJudged as error:
             failed = "" if str(error) == NO_GPU else f" The judge here failed: {error}."
-        return self._compare(program) + failed
+        return self._compare(program) + failed, compile_s
 
     def _judged(self, program: str) -> str:
         """Return what the judge of this machine's GPU says. Raises `NoInductorSeed` where the program is wrong."""
         try:
-            settings = EvaluationConfig(compile_timeout_s=_COMPILE_S)
+            settings = EvaluationConfig(compile_timeout_s=COMPILE_S)
             return judged_here(
                 Path(self._task_arguments[0]), program, language="triton", whose=self._whose, settings=settings
             )

@@ -109,13 +109,13 @@ def find_bounds(subject: UserOperation, layout: Layout) -> dict[str, str | int]:
     example's. Bytes take all values, unless the example's stay in the lower half of those above 0.
     """
     found: dict[str, str | int] = {}
-    offsets = find_offsets(subject, layout)
+    ends = {**find_offsets(subject, layout), **find_lengths(subject, layout)}
     for name, tensor in subject.inputs.items():
         if tensor.is_floating_point() or tensor.dtype == torch.bool:
             continue
         low, high = int(tensor.min()), int(tensor.max())
-        if name in offsets:
-            found[name] = f"{offsets[name]} + 1"
+        if name in ends:
+            found[name] = f"{ends[name]} + 1"
         elif tensor.element_size() == 1:
             if low >= 0 and 2 * (high + 1) <= torch.iinfo(tensor.dtype).max:
                 found[name] = high + 1
@@ -188,15 +188,38 @@ def find_offsets(subject: UserOperation, layout: Layout) -> dict[str, str | int]
     return found
 
 
+def find_lengths(subject: UserOperation, layout: Layout) -> dict[str, str | int]:
+    """Return the extent that an input's values add up to, by name, where the reference takes no others.
+
+    Such are the lengths of sequences that lie in one tensor: in the example they add up to an extent, and zeros, which
+    all indices may be, are refused at small sizes.
+    """
+    found: dict[str, str | int] = {}
+    for name, tensor in subject.inputs.items():
+        whole = tensor.dtype in (torch.int32, torch.int64) and tensor.ndim == 1 and tensor.numel() > 1
+        if not whole or (tensor < 0).any():
+            continue
+        others = [extent for other, shape in layout.inputs.items() if other != name for extent in shape]
+        totals = [each for each in others if 0 < evaluate(each, layout.example) == int(tensor.sum())]
+        found |= {name: totals[0]} if totals else {}
+
+    def fits(lengths: Mapping[str, str | int]) -> bool:
+        return _runs(subject, _small_inputs(subject, layout, _small(layout)[0], lengths))
+
+    if not found or not fits(found):
+        return {}
+    return {name: extent for name, extent in found.items() if not fits({**found, name: 0})}
+
+
 def find_segments(subject: UserOperation, layout: Layout, ranges: Mapping[str, str | int]) -> tuple[str, ...]:
     """Return the inputs whose numbers are in order in the example, many of them equal, and stay below a size.
 
-    Such are the numbers of segments that rows belong to. Numbers that are offsets are none.
+    Such are the numbers of segments that rows belong to. Numbers that are offsets or lengths are none.
     """
-    offsets = find_offsets(subject, layout)
+    others = {**find_offsets(subject, layout), **find_lengths(subject, layout)}
     found = []
     for name, tensor in subject.inputs.items():
-        whole = name in ranges and name not in offsets and tensor.dtype in (torch.int32, torch.int64)
+        whole = name in ranges and name not in others and tensor.dtype in (torch.int32, torch.int64)
         if whole and tensor.ndim == 1 and tensor.numel() >= _FEWEST_IN_ORDER:
             steps = tensor.diff()
             found += [name] * bool((steps >= 0).all() and (steps == 0).any() and (steps > 0).any())
@@ -253,15 +276,38 @@ def _accepts(
     floats: Callable[[torch.Tensor], None] = _ones,
 ) -> bool:
     """Say whether the reference runs on small inputs with this value throughout one of them."""
+    inputs = _small_inputs(subject, layout, dims, find_lengths(subject, layout), floats=floats)
+    if name:
+        inputs[name].fill_(value)
+    return _runs(subject, inputs)
+
+
+def _small_inputs(
+    subject: UserOperation,
+    layout: Layout,
+    dims: Mapping[str, int],
+    lengths: Mapping[str, str | int],
+    *,
+    floats: Callable[[torch.Tensor], None] = _ones,
+) -> dict[str, torch.Tensor]:
+    """Return inputs of these sizes: offsets and lengths that fit, other integers 0."""
     inputs = subject.empty(shapes_at(layout, dims))
-    ends = {key: evaluate(extent, dims) for key, extent in find_offsets(subject, layout).items()}
-    for key, tensor in inputs.items():
-        if key in ends and key != name:
-            tensor.copy_(torch.linspace(0, ends[key], tensor.numel()))
+    offsets = find_offsets(subject, layout)
+    for name, tensor in inputs.items():
+        if name in offsets:
+            tensor.copy_(torch.linspace(0, evaluate(offsets[name], dims), tensor.numel()))
+        elif name in lengths:
+            total = evaluate(lengths[name], dims)
+            tensor.fill_(total // tensor.numel())
+            tensor[-1] += total % tensor.numel()
         elif tensor.is_floating_point():
             floats(tensor)
         else:
-            tensor.fill_(value if key == name else 0)
+            tensor.zero_()
+    return inputs
+
+
+def _runs(subject: UserOperation, inputs: Mapping[str, torch.Tensor]) -> bool:
     try:
         with torch.no_grad():
             subject.call(inputs)

@@ -58,7 +58,7 @@ class Maker(Protocol):
 def made() -> Iterator[Maker]:
     """Make programs in forks of two processes; test_init.py and test_extract.py start new ones, as users do."""
     python = WarmPython({"TRITON_INTERPRET": INTERPRETER, "": COMPILER if NO_GPU else ("torch",)})
-    yield lambda task_spec: inductor_seed(task_spec, run=python, **PATIENT)
+    yield lambda task_spec: inductor_seed(task_spec, run=python, **PATIENT).text
     python.close()
 
 
@@ -94,7 +94,8 @@ def written(
 def test_equal_sizes_stay_apart_and_the_program_says_how_it_was_checked(tmp_path: Path) -> None:
     body = "def reference(x, w, **_):\n    return F.rms_norm(x, x.shape[1:], w, 1e-6)"
     inputs = 'Tensor("x", ("R", "C")), Tensor("w", ("C",))'
-    text = inductor_seed(written(tmp_path, body, dims="R C", inputs=inputs, outputs=OUT.format(MATRIX)), **PATIENT)
+    task = written(tmp_path, body, dims="R C", inputs=inputs, outputs=OUT.format(MATRIX))
+    text = inductor_seed(task, **PATIENT).text
     assert RIGHT in text
     assert "def run(x, w, R, C, out):" in text
     assert {"R0_BLOCK_0", "NUM_WARPS_0"} <= read_tunables(text).values.keys()

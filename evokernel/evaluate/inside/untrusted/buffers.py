@@ -12,6 +12,8 @@ WIDTH_BYTES = 4  # of the widest pattern that the device's memset repeats
 class Buffers:
     """Names of the memory behind tensors: those of the arguments, then scratch in order of use.
 
+    As an allocator does, scratch takes the place of tensors that the host code holds no more.
+
     Attributes:
         scratch: bytes of each scratch buffer by name.
     """
@@ -21,6 +23,7 @@ class Buffers:
         self.scratch: dict[str, int] = {}
         self._names: dict[int, str] = {}
         self._kept: list[Any] = []  # keeps storages alive, so that no two share a number
+        self._last: dict[str, int] = {}  # the storage that each scratch buffer holds
 
     def name(self, tensor: StandIn, name: str) -> None:
         """Name the memory of a tensor."""
@@ -37,10 +40,17 @@ class Buffers:
             raise ValueError("a kernel was given a tensor on the CPU: make scratch with device=x.device")
         storage = tensor.untyped_storage()
         if storage._cdata not in self._names:
-            name = f"scratch{len(self.scratch)}"
+            size_bytes = int(storage.nbytes())
+            name = self._free(size_bytes) or f"scratch{len(self.scratch)}"
             self.name(tensor, name)
-            self.scratch[name] = int(storage.nbytes())
+            self._last[name] = storage._cdata
+            self.scratch[name] = max(size_bytes, self.scratch.get(name, 0))
         return self._names[storage._cdata], int(tensor.storage_offset()) * tensor.element_size()
+
+    def _free(self, size_bytes: int) -> str:
+        """Return the scratch buffer that nobody holds whose size is nearest, or nothing."""
+        free = [name for name, last in self._last.items() if torch._C._storage_Use_Count(last) == 1]  # that of `_kept`
+        return min(free, key=lambda name: abs(self.scratch[name] - size_bytes), default="")
 
 
 def pattern_of(value: Any, dtype: Any) -> bytes:

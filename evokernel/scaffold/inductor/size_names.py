@@ -1,0 +1,48 @@
+"""Names for numbers that follow from sizes and stand several times in a function: deep networks nest them."""
+
+import ast
+import re
+from collections import Counter
+
+_LIBRARIES = frozenset({"libdevice", "math", "tl", "div_floor_integer"})
+
+
+def name_sizes(function: ast.FunctionDef, sizes: re.Pattern[str]) -> None:
+    """Compute each call that has only sizes in it, and stands there more than once, at the beginning of a function.
+
+    Args:
+        function: is changed.
+        sizes: matches the names of its parameters that are sizes.
+    """
+    namer = _Namer(function, sizes)
+    function.body = [namer.visit(statement) for statement in function.body]
+    function.body[:0] = namer.made
+
+
+class _Namer(ast.NodeTransformer):
+    def __init__(self, function: ast.FunctionDef, sizes: re.Pattern[str]) -> None:
+        self._sizes = sizes
+        self._taken = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+        self._taken |= {argument.arg for argument in function.args.args}
+        calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
+        self._counts = Counter(ast.unparse(node) for node in calls if self._of_sizes(node))
+        self._names: dict[str, str] = {}
+        self.made: list[ast.stmt] = []
+
+    def _of_sizes(self, node: ast.AST) -> bool:
+        names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} - _LIBRARIES
+        return bool(names) and all(map(self._sizes.fullmatch, names))
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Return the name of a number that is computed already, else the call."""
+        text = ast.unparse(node)
+        if self._counts[text] < 2:
+            return self.generic_visit(node)
+        if text not in self._names:
+            value = self.generic_visit(node)
+            assert isinstance(value, ast.expr)
+            name = next(f"size_{n}" for n in range(len(self._taken) + 1) if f"size_{n}" not in self._taken)
+            self._taken.add(name)
+            self._names[text] = name
+            self.made.append(ast.Assign([ast.Name(name, ast.Store())], value, lineno=0))
+        return ast.Name(self._names[text], ast.Load())
