@@ -316,22 +316,29 @@ class SearchSession:
             return
         won = None
         for elite in contenders:
-            if elite.candidate.id not in seed_ids and await self._holds(finals, elite):
+            keeps = any(_AHEAD < _lead(elite, each) < _FAR_AHEAD for each in seed)
+            if elite.candidate.id not in seed_ids and await self._holds(finals, elite, keep_last=keeps):
                 won = elite
                 break
         for elite in seed:
-            ahead = won.fitness.log_speedup - elite.fitness.log_speedup if won else 0.0
+            ahead = _lead(won, elite) if won else 0.0
             if ahead < _FAR_AHEAD:
                 await self._holds(finals, elite, is_seed=True, briefly=ahead > _AHEAD)
 
     async def _holds(
-        self, finals: FinalMeasurements, elite: Elite, *, is_seed: bool = False, briefly: bool = False
+        self,
+        finals: FinalMeasurements,
+        elite: Elite,
+        *,
+        is_seed: bool = False,
+        briefly: bool = False,
+        keep_last: bool = False,
     ) -> bool:
         """Measure an elite anew, unless the session is to stop; say whether it holds."""
         if self._search.stop_asked:
             return False
         try:
-            evaluation = await finals.measure(elite, is_seed=is_seed, briefly=briefly)
+            evaluation = await finals.measure(elite, is_seed=is_seed, briefly=briefly, keep_last=keep_last)
         except HarnessError as error:
             text = f"our evaluator failed on {elite.candidate.id}: {error}"
             self._notify(Notice(text, warning=True, kind=RemarkKind.FAULT, candidate=elite.candidate.id))
@@ -373,3 +380,8 @@ class SearchSession:
     def _notes(self, notes: Sequence[Notice]) -> None:
         for note in notes:
             self._notify(note)
+
+
+def _lead(elite: Elite, seed: Elite) -> float:
+    """Return the logarithm of how many times faster one is than the other, as the search has measured them."""
+    return elite.fitness.log_speedup - seed.fitness.log_speedup

@@ -151,13 +151,22 @@ class JudgeHostClient:
         self, setup: Mapping[str, Any], *, environment: Mapping[str, str]
     ) -> tuple[JudgeClient, Message]:
         """Start a judge with variables beside those of this process; see `StartJudge`."""
+        return await self._asked("start", setup, environment)
+
+    async def prepare(self, setup: Mapping[str, Any], *, environment: Mapping[str, str]) -> tuple[JudgeClient, Message]:
+        """Prepare a judge for its start; see `StartJudge`."""
+        return await self._asked("prepare", setup, environment)
+
+    async def _asked(
+        self, first: str, setup: Mapping[str, Any], environment: Mapping[str, str]
+    ) -> tuple[JudgeClient, Message]:
         judge = await self.launch(environment=environment)
         try:
-            hello = await judge.ask({"op": "start", **setup})
+            answer = await judge.ask({"op": first, **setup})
         except BaseException:
             await judge.close(kill=True)
             raise
-        return judge, hello
+        return judge, answer
 
     async def launch(
         self, *, limit_s: float = _ANSWER_LIMIT_S, environment: Mapping[str, str] | None = None

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -9,18 +10,25 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from evokernel.errors import HarnessError, WorkerError
 from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.candidate_session import CandidateSession
 from evokernel.evaluate.bench.feedback import failure, other_arguments
+from evokernel.evaluate.bench.groundwork import pin_to
 from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import WorkloadPurpose
 from evokernel.evaluate.judge.checks import check, check_added
 from evokernel.evaluate.judge.timing_stage import Request, time_candidate
+from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
 from evokernel.evaluate.numerics.statistics import StoppingRule
 from evokernel.evaluate.wire import Message, PhaseVerdict, pack, receive
+from evokernel.evaluate.worker_mode.baseline_process import panel_functions
 from evokernel.records.evaluation import Fidelity, Stage, Status
 from evokernel.records.hidden_check import HiddenCheck
+from evokernel.tasks import load_task
+from evokernel.tasks.compiled import import_compiler
 
 if TYPE_CHECKING:  # each imports what the other device class does not need
     from evokernel.evaluate.judge.cpu_bench import CpuBench
@@ -168,6 +176,21 @@ def opened(message: Mapping[str, Any]) -> "AbstractContextManager[CpuBench | Cud
     raise HarnessError(f"unknown question {message['op']!r}")
 
 
+def prepare(setup: Mapping[str, Any]) -> Message:
+    """Do what a judge of a winner on a GPU can do without it, on cores of compilers, and return its hidden shapes."""
+    ready = BenchSetup.from_message(setup)
+    pin_to(ready.cores.compilers)
+    task = load_task(ready.task_spec).on(setup["device"])
+    offered = task.workloads[setup["device"]]
+    probes = probe_workloads(offered, np.random.default_rng(int.from_bytes(os.urandom(16), "little")))
+    if setup["imports"]:
+        import_compiler(panel_functions(task).values())
+    return {
+        "probes": [dict(each.dims) for each in probes],
+        "hidden_shapes": [dict(each.dims) for each in (*probes, *(offered.holdout if ready.final else ()))],
+    }
+
+
 def serve(connection: socket.socket) -> None:
     """Answer until the other end closes."""
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -179,6 +202,9 @@ def _serve(connection: socket.socket) -> None:
     for setup, _ in asked:
         with contextlib.ExitStack() as stack:
             try:
+                if setup["op"] == "prepare":
+                    connection.sendall(pack(prepare(setup)))
+                    continue
                 judge = JudgeServer(stack.enter_context(opened(setup)))
                 stack.callback(judge.close)
                 hello = judge.hello()
