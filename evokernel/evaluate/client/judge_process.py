@@ -132,7 +132,7 @@ class JudgeHostClient:
     """
 
     def __init__(self, device_class: str) -> None:
-        self._device_class = device_class
+        self.device_class = device_class
         self._numbers = 0
         self._host: _Host | None = None
         self._stderr = os.memfd_create("judge-host-stderr", os.MFD_CLOEXEC)
@@ -219,7 +219,7 @@ class JudgeHostClient:
 
     def _launch(self) -> "_Host":
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        arguments = (str(theirs.fileno()), str(os.getpid()), self._device_class)
+        arguments = (str(theirs.fileno()), str(os.getpid()), self.device_class)
         with theirs:
             process = subprocess.Popen(
                 [sys.executable, "-m", "evokernel.evaluate.judge.host", *arguments],
@@ -231,7 +231,7 @@ class JudgeHostClient:
                 env={
                     **os.environ,
                     "PYTHONPATH": os.pathsep.join(_python_path()),
-                    **(NO_SMALL_CACHE if self._device_class == "cpu" else {}),
+                    **(NO_SMALL_CACHE if self.device_class == "cpu" else {}),
                 },
             )
         return _Host(process, ours)

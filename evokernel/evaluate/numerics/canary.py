@@ -29,7 +29,8 @@ def _quiet_nans(rng: np.random.Generator, *, odd: int, count: int = 1) -> npt.ND
 
 
 def _words(quarters: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    return (quarters << np.array([48, 32, 16, 0], dtype=np.uint64)).sum(axis=1, dtype=np.uint64)
+    words: npt.NDArray[np.uint64] = (quarters << np.array([48, 32, 16, 0], dtype=np.uint64)).sum(axis=1)
+    return words
 
 
 def draw_loud(rng: np.random.Generator) -> int:
