@@ -379,9 +379,11 @@ def test_stop_finishes_what_is_in_flight_and_asks_nothing_more(path: Path) -> No
 class Stuck(InstantEvaluator):
     """Judges a few kernels, and then one for ever."""
 
+    stuck = False
+
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
-        if len(self.asked) == 5 and request.budget is not Fidelity.FINAL:
-            self.asked.append(request)
+        if len(self.asked) >= 5 and request.budget is Fidelity.QUICK and not self.stuck:
+            self.stuck = True
             await asyncio.Event().wait()
         return await super().evaluate(request)
 
@@ -393,16 +395,40 @@ def test_what_is_in_flight_at_the_end_has_a_tenth_of_the_time(path: Path, hours:
     assert search.finish_s == pytest.approx(finish_s)
 
 
+class StuckAtTheSecondLook(InstantEvaluator):
+    """Times every kernel briefly, and none but the seed for longer."""
+
+    async def evaluate(self, request: EvaluationRequest) -> Evaluation:
+        if request.budget is Fidelity.PRECISE and request.candidate.source != TOY:
+            await asyncio.Event().wait()
+        return await super().evaluate(request)
+
+
+def test_once_the_time_is_over_a_kernel_that_was_timed_briefly_is_a_contender(path: Path) -> None:
+    evaluator, heard = StuckAtTheSecondLook(), Heard()
+    with Store.open(path, write=True) as store:
+        search = toy_search(store, toy_config(budget={"hours": 1e-4}), evaluator, heard=heard)
+        search.finish_s = 0.5
+        asyncio.run(search.run())
+        best = find_best(store)
+        assert list(store.open_leases()) == []
+        assert store.verify() == []
+    assert best is not None
+    assert best.candidate.source != TOY
+    assert best.kind is MeasurementKind.FINAL
+    assert not any("not judged" in note for note in heard.notes)
+
+
 def test_once_the_time_is_over_a_kernel_that_takes_long_is_left_to_the_next_session(path: Path) -> None:
     heard = Heard()
     with Store.open(path, write=True) as store:
         search = toy_search(store, toy_config(budget={"hours": 1e-4}), Stuck(), heard=heard)
         search.finish_s = 0.5
         assert asyncio.run(search.run()) == "budget of 0.0001 h used"
-        assert [lease.step for lease in store.open_leases()] == [4]
+        (left,) = (lease.step for lease in store.open_leases())
         assert store.verify() == []
     assert any("1 candidate not judged 0.5 s after the time was over" in note for note in heard.notes)
     run(path, InstantEvaluator(), budget={"evaluations": 1000})
     with Store.open(path, write=False) as store:
         assert list(store.open_leases()) == []
-        assert [fact.seq for fact in store.facts() if isinstance(fact, ResultEntry) and fact.proposal.step == 4]
+        assert [fact.seq for fact in store.facts() if isinstance(fact, ResultEntry) and fact.proposal.step == left]
