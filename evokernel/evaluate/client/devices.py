@@ -149,13 +149,15 @@ class DevicePool:
         return len(self._left)
 
     @asynccontextmanager
-    async def take(self, *, avoid: Collection[DeviceSlot] = ()) -> AsyncIterator[DeviceSlot]:
+    async def take(
+        self, *, avoid: Collection[DeviceSlot] = (), prefer: Collection[DeviceSlot] = ()
+    ) -> AsyncIterator[DeviceSlot]:
         """Wait for a free slot and hold it; one whose judge is ready comes before one that has to start it.
 
-        Slots in `avoid` are taken only where no other is free.
+        Slots in `avoid` are taken only where no other is free, and those in `prefer` before others.
         """
         await self._places.acquire()
-        slot = min(self._free, key=lambda each: (each in avoid, each.judge is None, each.failures))
+        slot = min(self._free, key=lambda each: (each in avoid, each not in prefer, each.judge is None, each.failures))
         self._free.remove(slot)
         try:
             yield slot

@@ -157,7 +157,7 @@ class LocalEvaluator:
         self, work: Callable[[DeviceSlot], Awaitable[PhaseVerdict]], *, used: list[DeviceSlot], tries: int = _TRIES
     ) -> PhaseVerdict:
         """Do some work on a free slot, preferably not one of `used`; repeat it where a judge is lost."""
-        async with self._slots.take(avoid=used) as slot:
+        async with self._slots.take(avoid=used, prefer=self._finals.slots) as slot:
             used.append(slot)
             try:
                 return await work(slot)

@@ -7,7 +7,7 @@ the first one times anything. On a processor nothing is done ahead, since it wou
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +40,11 @@ class FinalJudges:
         self._ahead = ahead
         self._next: dict[DeviceSlot, asyncio.Task[Opened]] = {}
         self._kept: _Kept | None = None
+
+    @property
+    def slots(self) -> Collection[DeviceSlot]:
+        """The devices that have a judge here: one that is made ready, or the one that was kept."""
+        return {*self._next, *([self._kept.slot] if self._kept is not None else [])}
 
     async def open(self, slot: DeviceSlot, setup: Mapping[str, Any], *, builds: Builds, another: bool) -> Opened:
         """Return a judge of a winner on a device; with `another`, make one more ready there. Raises as `StartJudge`."""
