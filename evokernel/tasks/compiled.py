@@ -1,8 +1,6 @@
 """A baseline handed to torch's compiler; for all tasks, so that they compare with the same compiler in the same way."""
 
 import functools
-import importlib
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -43,19 +41,10 @@ class Compiled:
     @functools.cached_property
     def _made(self) -> Baseline:
         from torch._dynamo import config  # the compiler itself
-        from torch._inductor import config as inductor
 
         config.cache_size_limit = max(config.cache_size_limit, _SHAPES)
-        if self._mode is None:  # a kernel or two for each shape; helpers, as many as cores, would start beside a clock
-            inductor.compile_threads = 1
         function: Baseline = torch.compile(self._baseline, dynamic=False, mode=self._mode)
         return function
-
-
-def import_compiler(baselines: Iterable[Baseline]) -> None:
-    """Import what the first call of a compiled baseline would, if there is one among these: a second or more."""
-    if any(isinstance(each, Compiled) for each in baselines):
-        importlib.import_module("torch._inductor.compile_fx")
 
 
 def compiled(baseline: Baseline) -> Compiled:
