@@ -4,7 +4,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -62,9 +62,10 @@ class Database:
     `live` says whether it sees what others write from now on; a copy, or a file taken as finished, does not.
     `power_safe` makes transactions about money reach the disk before they return.
     `newest` is the seq and the digest of the newest journal entry, where this connection has written it.
+    `tidies` says whether closing removes the empty log of SQLite, which a reader leaves, unless others need it.
     """
 
-    __slots__ = ("_connection", "live", "newest", "path", "power_safe", "writable")
+    __slots__ = ("_connection", "live", "newest", "path", "power_safe", "tidies", "writable")
 
     def __init__(self, connection: sqlite3.Connection, path: Path, *, writable: bool, live: bool = True) -> None:
         self._connection = connection
@@ -73,6 +74,7 @@ class Database:
         self.live = live
         self.power_safe = False
         self.newest: tuple[int, bytes] | None = None
+        self.tidies = False
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -183,6 +185,8 @@ class Database:
         """Close the connection; the last one folds the write-ahead log into the file."""
         with self.translation():
             self._connection.close()
+        if self.tidies:
+            _tidy(self.path)
 
 
 class _Transaction:
@@ -226,8 +230,11 @@ def connect(path: Path, *, write: bool, create: bool = False) -> Database:
             f"{path} is empty, 0 bytes: restore a backup if it held a run or a queue; else remove it, and start anew"
         )
     mode = "ro" if not write else "rwc" if create else "rw"
+    has_log = _has_log(path)
     try:
-        return _checked(path, f"mode={mode}", write=write)
+        found = _checked(path, f"mode={mode}", write=write)
+        found.tidies = not write and not has_log
+        return found
     except SQLITE_ERRORS as error:
         # Reading a log needs a shared-memory file, which cannot be made in a read-only folder. Without a log it is not
         # needed.
@@ -295,6 +302,18 @@ def _has_log(path: Path) -> bool:
     return log.exists() and log.stat().st_size > 0
 
 
+def _tidy(path: Path) -> None:
+    """Let SQLite remove the empty log and its index, which it does where the last connection may write.
+
+    It does so under its own locks, and not while any other process has the file open. A log with results, which a
+    killed process has left, stays as it is.
+    """
+    with suppress(*SQLITE_ERRORS, OSError):
+        if path.with_name(path.name + "-shm").exists() and path.stat().st_size and not _has_log(path):
+            with closing(sqlite3.connect(_uri(path, "mode=rw"), uri=True, timeout=0.0)) as connection:
+                connection.execute("PRAGMA schema_version").fetchone()
+
+
 def _immutable(path: Path) -> Database:
     try:
         found = _checked(path, "mode=ro&immutable=1", write=False)
@@ -330,8 +349,7 @@ def _checked(path: Path, options: str, *, write: bool) -> Database:
 
 
 def _opened(path: Path, options: str, *, write: bool) -> Database:
-    name = quote(os.fspath(path.absolute()))
-    connection = sqlite3.connect(f"file:{name}?{options}", uri=True, isolation_level=None, timeout=BUSY_MS / 1000)
+    connection = sqlite3.connect(_uri(path, options), uri=True, isolation_level=None, timeout=BUSY_MS / 1000)
     try:
         connection.row_factory = sqlite3.Row
         for pragma in _PRAGMAS:
@@ -340,6 +358,10 @@ def _opened(path: Path, options: str, *, write: bool) -> Database:
         connection.close()
         raise
     return Database(connection, path, writable=write)
+
+
+def _uri(path: Path, options: str) -> str:
+    return f"file:{quote(os.fspath(path.absolute()))}?{options}"
 
 
 def folder_for(path: Path) -> list[Path]:

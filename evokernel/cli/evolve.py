@@ -6,6 +6,7 @@ import re
 import shlex
 import tempfile
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import click
@@ -31,7 +32,9 @@ from evokernel.config.notify import NotifyConfig
 from evokernel.config.run import RunConfig
 from evokernel.config.session_budget import SESSION_LIMIT, SessionBudget, session_budget
 from evokernel.errors import TRY_AGAIN_EXIT, ConfigError, EvokernelError, may_pass
+from evokernel.evaluate.client.judge_process import JudgeHostClient
 from evokernel.evaluate.device.cores import busy_machine
+from evokernel.evaluate.device.device_class import likely_class, this_machine
 from evokernel.records.events import Notice
 from evokernel.records.run import NOTHING_LEFT
 from evokernel.report.best import BestKernel, find_best
@@ -192,10 +195,10 @@ async def _evolve(
             view.tick(NOTHING)
             about = {"task": Path(settings.task).stem, "store": str(path)}
             notifier = Notifier(deliveries, about=about, budget=settings.budget, warn=view)
-            with notifier.until_the_end():
+            with notifier.until_the_end(), _judge_host(settings) as host:
                 from evokernel.engine.assemble import assemble  # takes a second, which the view explains
 
-                engine = assemble(settings, store, listeners=(view, notifier), session=session)
+                engine = assemble(settings, store, listeners=(view, notifier), session=session, host=host)
                 watch = SnapshotTaker(engine, store)
                 notifier.watch(watch.snapshot)
                 ended = await run_session(engine, view, watch.snapshot)
@@ -208,6 +211,13 @@ async def _evolve(
     else:
         show_end(best, run, summary=summary, go_on=how_to_go_on(settings, ended))
     return ended
+
+
+def _judge_host(settings: RunConfig) -> AbstractContextManager[JudgeHostClient | None]:
+    """Begin to import what judges need, while this process loads the task; nothing where others judge."""
+    if settings.evaluation.hosts != "local":
+        return nullcontext()
+    return JudgeHostClient(likely_class(settings, this_machine()))
 
 
 def how_to_go_on(settings: RunConfig, ended: SessionEnd) -> str:

@@ -27,6 +27,7 @@ from evokernel.engine.search_run import Parts
 from evokernel.engine.stoppers import stopper_from
 from evokernel.errors import ConfigError, RunMismatch
 from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.client.judge_process import JudgeHostClient
 from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.cluster.host import LocalOpening
 from evokernel.evaluate.cluster.ray_hosts import RayHosts
@@ -59,7 +60,7 @@ DEFAULT_ASKING = 8
 """Operators that wait for a model at once, where the config does not say."""
 
 
-def assemble(
+def assemble(  # noqa: PLR0913 - each is a choice of some caller
     config: RunConfig,
     store: Store,
     *,
@@ -69,6 +70,7 @@ def assemble(
     model: LanguageModel | None = None,
     handed_in_only: bool = False,
     session: SessionBudget | None = None,
+    host: JudgeHostClient | None = None,
 ) -> Search:
     """Return a search on an open store.
 
@@ -80,6 +82,7 @@ def assemble(
         model: another implementation than the config's models, for recordings and for tests.
         handed_in_only: judge what others have handed in, and end.
         session: limits of this session in place of the config's, which alone are stored.
+        host: starts the judges, where they are of its device class: it has begun to import what they need.
 
     Raises:
         ConfigError, TaskError, LanguageError: something the config names cannot be used.
@@ -152,6 +155,7 @@ def assemble(
                 machine=machine,
                 deterministic=config.constraints.deterministic,
                 profiled=profiled,
+                start=host if host is not None and host.device_class == resolved.device else None,
             ),
             stopper=stopper_from(budget),
             listeners=listeners,

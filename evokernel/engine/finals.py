@@ -31,17 +31,24 @@ class FinalMeasurements:
         self._notify = notify
         self._settings = settings
         self._opening_s = opening_s
+        self._kept = False
 
     def contenders(self, elites: Iterable[Elite]) -> list[Elite]:
         """Return the fittest few, best first; of equals the older."""
         return sorted(elites, key=lambda elite: (-elite.fitness.value, elite.seq))[:CONTENDERS]
 
-    async def measure(self, elite: Elite, *, is_seed: bool = False, briefly: bool = False) -> Evaluation:
-        """Return the final evaluation of an elite: the stored one, or a new one; if `briefly`, from one process."""
+    async def measure(
+        self, elite: Elite, *, is_seed: bool = False, briefly: bool = False, keep_last: bool = False
+    ) -> Evaluation:
+        """Return the final evaluation of an elite: the stored one, or a new one; if `briefly`, from one process.
+
+        With `keep_last` what is measured briefly after it is measured in the last of its processes.
+        """
         processes = 1 if briefly else self._settings.final_processes
         name = f"the seed {elite.candidate.id}, to compare with," if is_seed else elite.candidate.id
-        where = f"{processes} fresh process{'' if processes == 1 else 'es'}"
-        about = self._about(elite, processes)
+        fresh = "fresh process" if processes == 1 else "fresh processes"
+        where = "one process" if briefly and self._kept else f"{processes} {fresh}"  # of the winner's, mostly
+        about = self._about(elite, processes, opened=briefly and self._kept)
         begins, began = Notice(f"measuring {name} anew in {where}, and on held-out workloads{about}"), time.monotonic()
 
         def after_process(ended: int, of: int) -> None:
@@ -53,12 +60,14 @@ class FinalMeasurements:
             elite.program_hash,
             Fidelity.FINAL,
             processes=1 if briefly else 0,  # 0 are all
+            keep_last=keep_last,
             after_process=after_process,
         )
         evaluation, reused_from = await self._verdicts.verdict(request, before=lambda: self._notify(begins))
         if reused_from is not None:
             return evaluation
         self._verdicts.keep(evaluation)
+        self._kept = keep_last and evaluation.ok
         if evaluation.ok:
             speedup = combined_speedup(evaluation.timings)
             if speedup.low >= 1:
@@ -88,7 +97,7 @@ class FinalMeasurements:
             )
             self._notify(Notice(text, warning=True, kind=RemarkKind.NOTE, candidate=id_))
 
-    def _about(self, elite: Elite, processes: int) -> str:
+    def _about(self, elite: Elite, processes: int, *, opened: bool) -> str:
         """Say how long that may take, by the longest measurement in the search; nothing where there is none."""
         known = {
             self._settings.quick_ms: self._verdicts.stored(elite.candidate.id, elite.program_hash, Fidelity.QUICK),
@@ -100,5 +109,6 @@ class FinalMeasurements:
             if "time_s" in metrics:
                 # As many workloads are held out. A part of the time is the same whatever the clock, as measured.
                 longer = 2 * (self._settings.final_ms / self._settings.final_processes / clock_ms) ** 0.75
-                seconds = processes * (self._opening_s + 2 * metrics.get("check_s", 0.0) + longer * metrics["time_s"])
+                opening_s = 0.0 if opened else self._opening_s
+                seconds = processes * (opening_s + 2 * metrics.get("check_s", 0.0) + longer * metrics["time_s"])
         return f": about {seconds:.0f} s" if seconds else ""

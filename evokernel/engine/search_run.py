@@ -20,6 +20,9 @@ from evokernel.records.events import Notice, ProposalCommitted, ResultCommitted
 from evokernel.task import Task
 from islands.archipelago import Archipelago
 
+_FINISH_S, _LEAST_FINISH_S, _FINISH_SHARE = 20.0, 5.0, 0.1
+"""Time for what is in flight at the end: bounds, and the share of a limit on time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parts:
@@ -77,7 +80,7 @@ class SearchRun:
         self.in_flight = in_flight
         self.handed_in_only = handed_in_only
         self.finals = not handed_in_only  # whether the winner is measured anew at the end
-        self.finish_s = 20.0
+        self.finish_s = min(_FINISH_S, max(_FINISH_SHARE * parts.stopper.seconds, _LEAST_FINISH_S))
         """Time after that of the budget in which what is in flight may end, in s."""
         self.stopper = parts.stopper
         self.fold = StateFold(parts.archipelago, parts.language)

@@ -28,7 +28,7 @@ from evokernel.engine.verdicts import Verdicts, only_our_faults
 from evokernel.errors import BudgetSpent, ConfigError, HarnessError, ModelsUnavailable
 from evokernel.protocols import Evaluator, asks_model
 from evokernel.records.candidate import Candidate, Proposal
-from evokernel.records.evaluation import Status
+from evokernel.records.evaluation import Evaluation, Fidelity, Status
 from evokernel.records.events import Notice, ProposalCommitted, ResultCommitted
 from evokernel.records.fitness import Elite
 from evokernel.records.hidden_check import CheckReply
@@ -87,6 +87,7 @@ class SearchSession:
         self._setting = setting
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
+        self._leaving = False
         self._services = SearchServices(
             self._parts.store,
             self._fold,
@@ -156,11 +157,14 @@ class SearchSession:
             await self._wait()
 
     async def _leave_unfinished(self) -> None:
-        """Stop waiting for candidates, whose compilers take long; their leases stay open."""
-        count = len(self._tasks)
+        """Stop waiting for candidates, most with compilers at work; leases stay open where no verdict is there."""
+        self._leaving, count, results = True, len(self._tasks), self.account.results
         await self._cancel_tasks()
-        text = f"{count} candidate{'s' * (count != 1)} not judged {self._search.finish_s:g} s after the time was over"
-        self._notify(Notice(f"{text}: left to the next session"))
+        if count := count - self.account.results + results:
+            late = (
+                f"{count} candidate{'s' * (count != 1)} not judged {self._search.finish_s:g} s after the time was over"
+            )
+            self._notify(Notice(f"{late}: left to the next session"))
 
     def _take_inbox(self) -> None:
         for entry in self._parts.store.take_inbox():
@@ -268,11 +272,9 @@ class SearchSession:
                 self._commit_no_candidate(no_candidate(selection, asked_seq))
 
     async def _judge(self, proposal: Proposal) -> None:
-        known, promotion = self._parts.store.candidate(proposal.candidate.id), self._promotion
-        with await promotion.alone(known.program_hash):
-            evaluation, reused_from = await promotion.verdict(proposal.candidate, known.program_hash)
-            while evaluation.ok and self._verdicts.behind(evaluation):
-                evaluation, reused_from = await promotion.verdict(proposal.candidate, known.program_hash)
+        known = self._parts.store.candidate(proposal.candidate.id)
+        with await self._promotion.alone(known.program_hash):
+            evaluation, reused_from = await self._verdict(proposal.candidate, known.program_hash)
             named = {"program_hash": known.program_hash, "skeleton": known.skeleton}
             result = commit_result(self._parts.store, proposal, evaluation, **named, reused_from=reused_from)
             change, notes = self._fold.apply_result(result)
@@ -281,6 +283,19 @@ class SearchSession:
             self._snapshots.take()
             if self.state.archipelago.results % DIVERSITY_EVERY == 0:
                 self._note_diversity()
+
+    async def _verdict(self, candidate: Candidate, program: str) -> tuple[Evaluation, int | None]:
+        """Return the evaluation that counts, as `PromotionPolicy.verdict`: the quick one where no longer one came."""
+        try:
+            evaluation, reused_from = await self._promotion.verdict(candidate, program)
+            while evaluation.ok and self._verdicts.behind(evaluation):
+                evaluation, reused_from = await self._promotion.verdict(candidate, program)
+        except asyncio.CancelledError:
+            quick = self._verdicts.stored(candidate.id, program, Fidelity.QUICK) if self._leaving else None
+            if quick is None:
+                raise
+            return quick.evaluation, quick.seq
+        return evaluation, reused_from
 
     async def _seed(self) -> None:
         """Judge the seeds first; a search needs one correct kernel to start from."""
@@ -307,8 +322,8 @@ class SearchSession:
         """
         settings, opening_s = self._config.evaluation, self._search.opening_s
         finals = FinalMeasurements(self._verdicts, self._notify, settings=settings, opening_s=opening_s)
-        first = self.account.seed  # the winner is compared with it
-        seed = [self._parts.store.results([first.seq])[first.seq].elite()] if first else []
+        first = self.account.seed
+        seed = [self._parts.store.results([first.seq])[first.seq].elite()] if first else []  # to compare with
         seed_ids = {each.candidate.id for each in seed}
         contenders = finals.contenders(self._fold.history.elites.values())
         if contenders and contenders[0].candidate.id in seed_ids:
@@ -316,22 +331,20 @@ class SearchSession:
             return
         won = None
         for elite in contenders:
-            if elite.candidate.id not in seed_ids and await self._holds(finals, elite):
+            keeps = any(_AHEAD < _lead(elite, each) < _FAR_AHEAD for each in seed)
+            if elite.candidate.id not in seed_ids and await self._holds(finals, elite, keep_last=keeps):
                 won = elite
                 break
         for elite in seed:
-            ahead = won.fitness.log_speedup - elite.fitness.log_speedup if won else 0.0
-            if ahead < _FAR_AHEAD:
+            if (ahead := _lead(won, elite) if won else 0.0) < _FAR_AHEAD:
                 await self._holds(finals, elite, is_seed=True, briefly=ahead > _AHEAD)
 
-    async def _holds(
-        self, finals: FinalMeasurements, elite: Elite, *, is_seed: bool = False, briefly: bool = False
-    ) -> bool:
-        """Measure an elite anew, unless the session is to stop; say whether it holds."""
+    async def _holds(self, finals: FinalMeasurements, elite: Elite, **how: bool) -> bool:
+        """Measure an elite anew as `FinalMeasurements.measure`, unless the session is to stop; say whether it holds."""
         if self._search.stop_asked:
             return False
         try:
-            evaluation = await finals.measure(elite, is_seed=is_seed, briefly=briefly)
+            evaluation = await finals.measure(elite, **how)
         except HarnessError as error:
             text = f"our evaluator failed on {elite.candidate.id}: {error}"
             self._notify(Notice(text, warning=True, kind=RemarkKind.FAULT, candidate=elite.candidate.id))
@@ -373,3 +386,8 @@ class SearchSession:
     def _notes(self, notes: Sequence[Notice]) -> None:
         for note in notes:
             self._notify(note)
+
+
+def _lead(elite: Elite, seed: Elite) -> float:
+    """Return the logarithm of how many times faster one is than the other, as the search has measured them."""
+    return elite.fitness.log_speedup - seed.fitness.log_speedup

@@ -241,7 +241,12 @@ class EvaluationRequest:
     incumbent: Mapping[str, float] = field(default_factory=dict)
     """By workload, the speed-up of the incumbent; clearly below it a quick timing stops early."""
     processes: int = 0
-    """Fresh processes of a final measurement without GPU sanitizers, to compare with; 0 for a whole one."""
+    """Processes of a final measurement without GPU sanitizers, to compare with; 0 for a whole one in fresh ones.
+
+    One may be the process that was kept for it.
+    """
+    keep_last: bool = False
+    """Keep the last process of a whole final measurement for one that is compared with it in one process."""
     checks: tuple[HiddenCheck, ...] = ()
     """Hidden checks that the run has added, oldest first; part of the key of its evaluation."""
     after_process: Callable[[int, int], None] | None = field(default=None, compare=False)

@@ -278,6 +278,7 @@ def test_a_seed_that_is_beaten_is_measured_in_one_process_to_compare_with(path: 
     run(path, evaluator, budget={"evaluations": 20})
     finals = [request for request in evaluator.asked if request.budget is Fidelity.FINAL]
     assert [(request.candidate.source == TOY, request.processes) for request in finals] == [(False, 0), (True, 1)]
+    assert [request.keep_last for request in finals] == [True, False]
 
 
 def test_a_seed_that_is_hardly_beaten_is_measured_as_thoroughly_as_the_winner(path: Path) -> None:
@@ -285,13 +286,14 @@ def test_a_seed_that_is_hardly_beaten_is_measured_as_thoroughly_as_the_winner(pa
     run(path, evaluator, budget={"evaluations": 20})
     finals = [request for request in evaluator.asked if request.budget is Fidelity.FINAL]
     assert [(request.candidate.source == TOY, request.processes) for request in finals] == [(False, 0), (True, 0)]
+    assert not any(request.keep_last for request in finals)
 
 
 def test_a_seed_that_is_left_far_behind_is_compared_by_the_search_alone(path: Path) -> None:
     evaluator = InstantEvaluator(speed=lambda source: 0.1 if source == TOY else toy_speed(source))
     run(path, evaluator, budget={"evaluations": 20})
     finals = [request for request in evaluator.asked if request.budget is Fidelity.FINAL]
-    assert [request.processes for request in finals] == [0]
+    assert [(request.processes, request.keep_last) for request in finals] == [(0, False)]
     with Store.open(path, write=False) as store:
         best = find_best(store)
     assert best is not None
@@ -325,7 +327,7 @@ def test_a_final_measurement_says_how_long_it_takes_and_how_far_it_is(path: Path
     said = "\n".join(heard.notes)
     assert re.search(r"anew in 3 fresh processes, and on held-out workloads: about (18|46) s\n", said)
     assert "measured in 1 of 3 fresh processes; about 0 s are left" in said
-    assert re.search(r"the seed \w+, to compare with, anew in 1 fresh process, and on held-out workloads: about ", said)
+    assert re.search(r"the seed \w+, to compare with, anew in one process, and on held-out workloads: about ", said)
 
 
 def test_a_fault_in_a_final_measurement_leaves_the_next_contender_a_chance(path: Path) -> None:
@@ -377,11 +379,44 @@ def test_stop_finishes_what_is_in_flight_and_asks_nothing_more(path: Path) -> No
 class Stuck(InstantEvaluator):
     """Judges a few kernels, and then one for ever."""
 
+    stuck = False
+
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
-        if len(self.asked) == 5 and request.budget is not Fidelity.FINAL:
-            self.asked.append(request)
+        if len(self.asked) >= 5 and request.budget is Fidelity.QUICK and not self.stuck:
+            self.stuck = True
             await asyncio.Event().wait()
         return await super().evaluate(request)
+
+
+@pytest.mark.parametrize(("hours", "finish_s"), [(1e-4, 5.0), (80 / 3600, 8.0), (0.08, 20.0), (8.0, 20.0)])
+def test_what_is_in_flight_at_the_end_has_a_tenth_of_the_time(path: Path, hours: float, finish_s: float) -> None:
+    with Store.open(path, write=True) as store:
+        search = toy_search(store, toy_config(budget={"hours": hours}), InstantEvaluator())
+    assert search.finish_s == pytest.approx(finish_s)
+
+
+class StuckAtTheSecondLook(InstantEvaluator):
+    """Times every kernel briefly, and none but the seed for longer."""
+
+    async def evaluate(self, request: EvaluationRequest) -> Evaluation:
+        if request.budget is Fidelity.PRECISE and request.candidate.source != TOY:
+            await asyncio.Event().wait()
+        return await super().evaluate(request)
+
+
+def test_once_the_time_is_over_a_kernel_that_was_timed_briefly_is_a_contender(path: Path) -> None:
+    evaluator, heard = StuckAtTheSecondLook(), Heard()
+    with Store.open(path, write=True) as store:
+        search = toy_search(store, toy_config(budget={"hours": 1e-4}), evaluator, heard=heard)
+        search.finish_s = 0.5
+        asyncio.run(search.run())
+        best = find_best(store)
+        assert list(store.open_leases()) == []
+        assert store.verify() == []
+    assert best is not None
+    assert best.candidate.source != TOY
+    assert best.kind is MeasurementKind.FINAL
+    assert not any("not judged" in note for note in heard.notes)
 
 
 def test_once_the_time_is_over_a_kernel_that_takes_long_is_left_to_the_next_session(path: Path) -> None:
@@ -390,10 +425,10 @@ def test_once_the_time_is_over_a_kernel_that_takes_long_is_left_to_the_next_sess
         search = toy_search(store, toy_config(budget={"hours": 1e-4}), Stuck(), heard=heard)
         search.finish_s = 0.5
         assert asyncio.run(search.run()) == "budget of 0.0001 h used"
-        assert [lease.step for lease in store.open_leases()] == [4]
+        (left,) = (lease.step for lease in store.open_leases())
         assert store.verify() == []
     assert any("1 candidate not judged 0.5 s after the time was over" in note for note in heard.notes)
     run(path, InstantEvaluator(), budget={"evaluations": 1000})
     with Store.open(path, write=False) as store:
         assert list(store.open_leases()) == []
-        assert [fact.seq for fact in store.facts() if isinstance(fact, ResultEntry) and fact.proposal.step == 4]
+        assert [fact.seq for fact in store.facts() if isinstance(fact, ResultEntry) and fact.proposal.step == left]

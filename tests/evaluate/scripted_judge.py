@@ -48,6 +48,9 @@ class Judge(JudgeClient):
         if not self.alive:
             raise JudgeLost("not running")
         self.seen.append(message["op"])
+        if message["op"] == "start":
+            self.setup = message
+            return self.bench.hello(self)
         if "source" in message:
             self.candidate = message["source"].strip()
             self.judged.append(self.candidate)
@@ -89,18 +92,32 @@ class Judges:
     async def __call__(
         self, setup: Mapping[str, Any], *, environment: Mapping[str, str]
     ) -> tuple[Judge, dict[str, Any]]:
+        judge = await self._launched(setup, environment)
+        return judge, self.hello(judge)
+
+    async def prepare(
+        self, setup: Mapping[str, Any], *, environment: Mapping[str, str]
+    ) -> tuple[Judge, dict[str, Any]]:
+        judge = await self._launched(setup, environment)
+        drawn = [{"M": 1, "N": next(self._draws)}]
+        return judge, {"probes": drawn, "hidden_shapes": drawn}
+
+    async def _launched(self, setup: Mapping[str, Any], environment: Mapping[str, str]) -> Judge:
         await asyncio.sleep(0.001)
         gpu = environment.get("CUDA_VISIBLE_DEVICES", "")
         if reason := self.refuse(gpu):
             raise JudgeLost(reason)
         self.started.append(Judge(self, gpu, setup))
-        return self.started[-1], {
-            "device": self.device(gpu),
+        return self.started[-1]
+
+    def hello(self, judge: Judge) -> dict[str, Any]:
+        return {
+            "device": self.device(judge.gpu),
             "sheet": {"dram_read_gb_s": 3000.0},
             "sandbox": "full",
             "baseline_us": {},
             "distributions": ["normal", "patchwork"],
-            "hidden_shapes": setup.get("probes") or [{"M": 1, "N": next(self._draws)}],
+            "hidden_shapes": judge.setup.get("probes") or [{"M": 1, "N": next(self._draws)}],
         }
 
     @property

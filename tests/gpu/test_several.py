@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -42,9 +41,10 @@ def test_two_gpus_judge_at_the_same_time_and_say_the_same() -> None:
     language = local_language("triton", settings)
     seen: list[str] = []
 
-    async def start(setup: Mapping[str, Any], *, environment: Mapping[str, str]) -> tuple[JudgeClient, dict[str, Any]]:
-        seen.append(environment["CUDA_VISIBLE_DEVICES"])
-        return await host(setup, environment=environment)
+    class Seeing(JudgeHostClient):
+        async def launch(self, *, limit_s: float = 900.0, environment: Mapping[str, str] | None = None) -> JudgeClient:
+            seen.append((environment or {})["CUDA_VISIBLE_DEVICES"])
+            return await super().launch(limit_s=limit_s, environment=environment)
 
     async def story() -> tuple[list[Evaluation], Evaluation]:
         async def judge(evaluator: Evaluator, block: int, warps: int, budget: Fidelity) -> Evaluation:
@@ -52,12 +52,12 @@ def test_two_gpus_judge_at_the_same_time_and_say_the_same() -> None:
             program = language.program_hash(source)
             return await evaluator.evaluate(EvaluationRequest(Candidate(source, "triton"), program, budget))
 
-        async with open_evaluator(TASK, language, settings=settings, start=start) as evaluator:
+        async with open_evaluator(TASK, language, settings=settings, start=host) as evaluator:
             shapes = [(block, warps) for block in (256, 512, 1024, 2048) for warps in (2, 4, 8)]
             found = await asyncio.gather(*(judge(evaluator, *shape, Fidelity.QUICK) for shape in shapes))
             return found, await judge(evaluator, 1024, 4, Fidelity.FINAL)
 
-    with JudgeHostClient("cuda") as host:
+    with Seeing("cuda") as host:
         found, final = asyncio.run(story())
     assert [evaluation.feedback for evaluation in found if not evaluation.ok] == []
     assert len({evaluation.key.device for evaluation in found}) == 1

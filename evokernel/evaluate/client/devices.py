@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -33,6 +33,13 @@ class StartJudge(Protocol):
             JudgeLost: it could not start.
         """
 
+    async def prepare(self, setup: Mapping[str, Any], *, environment: Mapping[str, str]) -> tuple[JudgeClient, Message]:
+        """Return a judge that has done what needs no device, and the hidden shapes that it has drawn.
+
+        It waits for the question `start`. With `imports` in the setup it has imported what its baselines are compiled
+        with, too. Errors are those of a call.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class SearchJudge:
@@ -60,14 +67,41 @@ class DeviceSlot:
 
     async def fresh(self, setup: Mapping[str, Any]) -> tuple[JudgeClient, Message]:
         """Return one more judge on this device, for the caller to close. Raises as `StartJudge` does."""
-        environment = {} if self.gpu is None else {"CUDA_VISIBLE_DEVICES": self.gpu.uuid}
+        with self._counting():
+            return await self._start({**setup, "cores": asdict(self.cores)}, environment=self._environment)
+
+    async def prepare(self, setup: Mapping[str, Any], *, imports: bool) -> tuple[JudgeClient, Message]:
+        """Return one more judge that has not used the device yet, for `start`. Raises as `StartJudge` does."""
+        setup = {**setup, "cores": asdict(self.cores), "imports": imports}
+        with self._counting():
+            return await self._start.prepare(setup, environment=self._environment)
+
+    async def start(
+        self, prepared: tuple[JudgeClient, Message], setup: Mapping[str, Any]
+    ) -> tuple[JudgeClient, Message]:
+        """Let a judge that was prepared here use the device, and return it ready. Raises as `StartJudge` does."""
+        judge, drawn = prepared
+        message = {"op": "start", **setup, "cores": asdict(self.cores), "probes": drawn["probes"]}
+        with self._counting():
+            try:
+                return judge, await judge.ask(message)
+            except BaseException:
+                await judge.close(kill=True)
+                raise
+
+    @property
+    def _environment(self) -> Mapping[str, str]:
+        return {} if self.gpu is None else {"CUDA_VISIBLE_DEVICES": self.gpu.uuid}
+
+    @contextmanager
+    def _counting(self) -> Iterator[None]:
+        """Count consecutive failures."""
         try:
-            judge, hello = await self._start({**setup, "cores": asdict(self.cores)}, environment=environment)
+            yield
         except EvokernelError:
             self.failures += 1
             raise
         self.failures = 0
-        return judge, hello
 
     async def open(self, setup: Mapping[str, Any]) -> tuple[SearchJudge, Message]:
         """Start the judge of the search, in place of an earlier one. Raises as `StartJudge` does."""
@@ -115,13 +149,15 @@ class DevicePool:
         return len(self._left)
 
     @asynccontextmanager
-    async def take(self, *, avoid: Collection[DeviceSlot] = ()) -> AsyncIterator[DeviceSlot]:
+    async def take(
+        self, *, avoid: Collection[DeviceSlot] = (), prefer: Collection[DeviceSlot] = ()
+    ) -> AsyncIterator[DeviceSlot]:
         """Wait for a free slot and hold it; one whose judge is ready comes before one that has to start it.
 
-        Slots in `avoid` are taken only where no other is free.
+        Slots in `avoid` are taken only where no other is free, and those in `prefer` before others.
         """
         await self._places.acquire()
-        slot = min(self._free, key=lambda each: (each in avoid, each.judge is None, each.failures))
+        slot = min(self._free, key=lambda each: (each in avoid, each not in prefer, each.judge is None, each.failures))
         self._free.remove(slot)
         try:
             yield slot

@@ -13,6 +13,7 @@ from evokernel.evaluate.client.builds import Build, Builder, Shapes
 from evokernel.evaluate.client.devices import DevicePool, DeviceSlot, SearchJudge, shapes_of
 from evokernel.evaluate.client.duplicate_artifacts import DuplicateArtifacts
 from evokernel.evaluate.client.evaluations import entry, unbuilt
+from evokernel.evaluate.client.final_judges import FinalJudges
 from evokernel.evaluate.client.judge_process import JudgeClient, JudgeLost
 from evokernel.evaluate.client.judge_setup import JoinedRun, JudgeSetup
 from evokernel.evaluate.numerics.pooling import further_dtype, pool_finals
@@ -70,6 +71,7 @@ class LocalEvaluator:
         self._hidden = hidden
         self._slots = slots
         self._builder = builder
+        self._finals = FinalJudges(ahead=setup.device_class == "cuda")
         self._lock = builder.lock
         self._clean: set[str] = set()
         self._duplicates = DuplicateArtifacts(identity.mode)
@@ -78,6 +80,10 @@ class LocalEvaluator:
     def joined(self) -> JoinedRun:
         """The properties that an evaluator of the same run on another machine takes over."""
         return JoinedRun(self.identity, self._setup.distributions, self._hidden)
+
+    async def close(self) -> None:
+        """End the judges of winners that are left."""
+        await self._finals.close()
 
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
         """Return the verdict on one candidate. Raises `HarnessError` if the machinery failed twice."""
@@ -151,7 +157,7 @@ class LocalEvaluator:
         self, work: Callable[[DeviceSlot], Awaitable[PhaseVerdict]], *, used: list[DeviceSlot], tries: int = _TRIES
     ) -> PhaseVerdict:
         """Do some work on a free slot, preferably not one of `used`; repeat it where a judge is lost."""
-        async with self._slots.take(avoid=used) as slot:
+        async with self._slots.take(avoid=used, prefer=self._finals.slots) as slot:
             used.append(slot)
             try:
                 return await work(slot)
@@ -179,21 +185,38 @@ class LocalEvaluator:
             raise
 
     async def _reopened(self, slot: DeviceSlot) -> SearchJudge:
+        await self._finals.release()
         async with self._lock.alone():
             setup = self._setup.joining(self.identity, expert=self._expert, probes=self._hidden)
             return await slot.reopen(setup, device=self.identity.device)
 
     async def _final(self, request: EvaluationRequest) -> PhaseVerdict:
         """Measure a winner in fresh processes until one rejects it, on as many GPUs at a time as there are."""
-        work = partial(self._final_at, request=request)
-        first = partial(work, sanitize=not request.processes)  # once: it takes up to a minute; a seed needs none
+        try:
+            outcome = await self._pooled(request)
+        finally:
+            await self._finals.drop_next()
+        return await self._at_further_dtypes(request, outcome) if outcome.status is Status.OK else outcome
+
+    async def _pooled(self, request: EvaluationRequest) -> PhaseVerdict:
+        """Return the joint verdict of the processes, or that of the first that rejects the winner."""
         rounds = request.processes or self._settings.final_processes
         outcomes: list[PhaseVerdict] = []
         while len(outcomes) < rounds:
             used: list[DeviceSlot] = []
             count = min(len(self._slots), rounds - len(outcomes))
-            tasks = [work if number or outcomes else first for number in range(count)]
-            started = [asyncio.create_task(self._on_slot(task, used=used)) for task in tasks]
+            left = rounds - len(outcomes) - count
+            started = []
+            for number in range(count):
+                first = not number and not outcomes  # sanitizers once: up to a minute; a seed needs none
+                work = partial(
+                    self._final_at,
+                    request=request,
+                    sanitize=first and not request.processes,
+                    another=number < left,
+                    keep=request.keep_last and not left and number == count - 1,
+                )
+                started.append(asyncio.create_task(self._on_slot(work, used=used)))
             found = await asyncio.gather(*started, return_exceptions=True)
             for each in found:
                 if isinstance(each, PhaseVerdict) and each.status is not Status.OK:
@@ -201,7 +224,7 @@ class LocalEvaluator:
             outcomes += [task.result() for task in started]
             if request.after_process is not None and len(outcomes) < rounds:
                 request.after_process(len(outcomes), rounds)
-        return await self._at_further_dtypes(request, pool_finals(outcomes))
+        return pool_finals(outcomes)
 
     async def _at_further_dtypes(self, request: EvaluationRequest, outcome: PhaseVerdict) -> PhaseVerdict:
         """Try a winner at the task's further dtypes, each in one process; what comes of it is reported, and no more."""
@@ -216,29 +239,54 @@ class LocalEvaluator:
         return outcome
 
     async def _final_at(
-        self, slot: DeviceSlot, request: EvaluationRequest, *, sanitize: bool = False, dtype: str = ""
+        self,
+        slot: DeviceSlot,
+        request: EvaluationRequest,
+        *,
+        sanitize: bool = False,
+        another: bool = False,
+        keep: bool = False,
+        dtype: str = "",
     ) -> PhaseVerdict:
+        """Measure in one process: a fresh one, or the one that was kept for a request of one process.
+
+        With `another` the next one on this device is made ready, and with `keep` this one stays open.
+        """
         if self._setup.device_class == "cuda":
             await slot.close()  # its buffers take much of the device's memory; a new one starts when needed
+        expert = "" if dtype else self._expert  # a user's kernel need not take it
+        setup = self._setup.joining(self.identity, expert=expert, final=True, dtype=dtype)
+        builds = partial(self._build, request, dtype=dtype)
         async with self._lock.alone():
             began = time.monotonic()
-            expert = "" if dtype else self._expert  # a user's kernel need not take it
-            setup = self._setup.joining(self.identity, expert=expert, final=True, dtype=dtype)
-            judge, hello = await slot.fresh(setup)
+            kept = self._finals.take_kept(slot) if request.processes == 1 and not dtype else None
+            judge, hello = opened = kept or await self._finals.open(slot, setup, builds=builds, another=another)
             started = {"start_s": time.monotonic() - began}
+        outcome = None
         try:
             build = await self._build(request, shapes_of(hello), dtype=dtype)
             if unbuilt(build) is not None:  # feedback must not reveal hidden shapes
                 return PhaseVerdict(Status.HOLDOUT_FAILED, Stage.COMPILE, HELD_OUT)
             asked = replace(request, checks=()) if dtype else request  # a check is admitted for the task's own dtype
-            outcome = await self._ask(judge, asked, build, sanitize=sanitize)
+            settled = partial(self._finals.settled, slot)
+            outcome = await self._ask(judge, asked, build, sanitize=sanitize, settled=settled)
             return replace(outcome, metrics={**outcome.metrics, **started})
         finally:
-            await judge.close()
+            if keep and outcome is not None and outcome.status is Status.OK:
+                await self._finals.keep(slot, opened)
+            else:
+                await judge.close()
 
     async def _ask(
-        self, judge: JudgeClient, request: EvaluationRequest, build: Build, *, sanitize: bool = False
+        self,
+        judge: JudgeClient,
+        request: EvaluationRequest,
+        build: Build,
+        *,
+        sanitize: bool = False,
+        settled: Callable[[], Awaitable[None]] | None = None,
     ) -> PhaseVerdict:
+        """Let a judge check a build, and time it once other work of ours has `settled`."""
         assert not isinstance(build.built, BuildFailure)
         digest = build.built.hash
         blobs = [build.built.artifact]
@@ -262,6 +310,8 @@ class LocalEvaluator:
         duplicate = self._duplicates.outcome(seen, request.budget, own=own, checked=checked, metrics=metrics)
         if duplicate is not None:
             return duplicate
+        if settled is not None:
+            await settled()
         async with self._lock.alone():
             timed = PhaseVerdict.from_message(await judge.ask(self._timing(request)))
         return replace(

@@ -132,7 +132,7 @@ class JudgeHostClient:
     """
 
     def __init__(self, device_class: str) -> None:
-        self._device_class = device_class
+        self.device_class = device_class
         self._numbers = 0
         self._host: _Host | None = None
         self._stderr = os.memfd_create("judge-host-stderr", os.MFD_CLOEXEC)
@@ -151,13 +151,22 @@ class JudgeHostClient:
         self, setup: Mapping[str, Any], *, environment: Mapping[str, str]
     ) -> tuple[JudgeClient, Message]:
         """Start a judge with variables beside those of this process; see `StartJudge`."""
+        return await self._asked("start", setup, environment)
+
+    async def prepare(self, setup: Mapping[str, Any], *, environment: Mapping[str, str]) -> tuple[JudgeClient, Message]:
+        """Prepare a judge for its start; see `StartJudge`."""
+        return await self._asked("prepare", setup, environment)
+
+    async def _asked(
+        self, first: str, setup: Mapping[str, Any], environment: Mapping[str, str]
+    ) -> tuple[JudgeClient, Message]:
         judge = await self.launch(environment=environment)
         try:
-            hello = await judge.ask({"op": "start", **setup})
+            answer = await judge.ask({"op": first, **setup})
         except BaseException:
             await judge.close(kill=True)
             raise
-        return judge, hello
+        return judge, answer
 
     async def launch(
         self, *, limit_s: float = _ANSWER_LIMIT_S, environment: Mapping[str, str] | None = None
@@ -210,7 +219,7 @@ class JudgeHostClient:
 
     def _launch(self) -> "_Host":
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        arguments = (str(theirs.fileno()), str(os.getpid()), self._device_class)
+        arguments = (str(theirs.fileno()), str(os.getpid()), self.device_class)
         with theirs:
             process = subprocess.Popen(
                 [sys.executable, "-m", "evokernel.evaluate.judge.host", *arguments],
@@ -222,7 +231,7 @@ class JudgeHostClient:
                 env={
                     **os.environ,
                     "PYTHONPATH": os.pathsep.join(_python_path()),
-                    **(NO_SMALL_CACHE if self._device_class == "cpu" else {}),
+                    **(NO_SMALL_CACHE if self.device_class == "cpu" else {}),
                 },
             )
         return _Host(process, ours)

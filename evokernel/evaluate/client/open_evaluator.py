@@ -133,7 +133,7 @@ async def _opened(
                 async with lock.alone():
                     again = own.joining(joins.identity, expert="", probes=joins.hidden)
                     await slot.reopen(again, device=joins.identity.device)
-        yield LocalEvaluator(
+        evaluator = LocalEvaluator(
             joins.identity,
             task,
             language=language,
@@ -143,6 +143,8 @@ async def _opened(
             slots=slots,
             builder=builder,
         )
+        stack.push_async_callback(evaluator.close)
+        yield evaluator
 
 
 def _check_equal(run: EvaluatorIdentity, identified: Callable[[Message], EvaluatorIdentity]) -> None:

@@ -108,6 +108,13 @@ def resolve_device(config: RunConfig, task: Task, *, machine: Machine) -> Resolv
     return _resolved(config, "cpu", machine, because=on_gpu[0])
 
 
+def likely_class(config: RunConfig, machine: Machine) -> DeviceClass:
+    """Return the device class that a run most likely has, before its task is loaded, which takes seconds."""
+    if config.device != "auto":
+        return config.device
+    return "cuda" if machine.gpu is not None and machine.triton else "cpu"
+
+
 def _resolved(config: RunConfig, device: DeviceClass, machine: Machine, *, because: str = "") -> Resolved:
     """Return the config for a device class; `because` is why an automatic choice is not the GPU."""
     spared = machine.gpu if because else None

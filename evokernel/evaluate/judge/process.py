@@ -1,26 +1,36 @@
 """The judge process: it owns secrets, clock and verdict, and answers one engine's questions in order."""
 
 import contextlib
+import importlib
 import math
+import os
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from evokernel.errors import HarnessError, WorkerError
 from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.candidate_session import CandidateSession
 from evokernel.evaluate.bench.feedback import failure, other_arguments
+from evokernel.evaluate.bench.groundwork import pin_to
 from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import WorkloadPurpose
 from evokernel.evaluate.judge.checks import check, check_added
 from evokernel.evaluate.judge.timing_stage import Request, time_candidate
+from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
 from evokernel.evaluate.numerics.statistics import StoppingRule
 from evokernel.evaluate.wire import Message, PhaseVerdict, pack, receive
+from evokernel.evaluate.worker_mode.baseline_process import panel_functions
 from evokernel.records.evaluation import Fidelity, Stage, Status
 from evokernel.records.hidden_check import HiddenCheck
+from evokernel.tasks import load_task
+from evokernel.tasks.compiled import Compiled
 
 if TYPE_CHECKING:  # each imports what the other device class does not need
     from evokernel.evaluate.judge.cpu_bench import CpuBench
@@ -158,10 +168,23 @@ def open_bench(setup: Mapping[str, Any]) -> "AbstractContextManager[CpuBench | C
     if setup["device"] == "cuda":
         from evokernel.evaluate.judge.gpu_bench import open_gpu_bench
 
-        return open_gpu_bench(BenchSetup.from_message(setup))
+        ready = BenchSetup.from_message(setup)
+        _compile_alone(ready)
+        return open_gpu_bench(ready)
     from evokernel.evaluate.judge.cpu_bench import open_cpu_bench
 
     return open_cpu_bench(BenchSetup.from_message(setup))
+
+
+def _compile_alone(setup: BenchSetup) -> None:
+    """Let torch's compiler start no helpers, as many as cores, which could run beside a clock.
+
+    It compiles a kernel or two for each shape. The trials of `max_autotune` are many, and have the helpers.
+    """
+    if not (setup.final and setup.settings.max_autotune):
+        os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+        if (loaded := sys.modules.get("torch._inductor.config")) is not None:  # it has read that already
+            setattr(loaded, "compile_threads", 1)  # noqa: B010 - a module to mypy
 
 
 def opened(message: Mapping[str, Any]) -> "AbstractContextManager[CpuBench | CudaBench]":
@@ -172,6 +195,22 @@ def opened(message: Mapping[str, Any]) -> "AbstractContextManager[CpuBench | Cud
         case "check" | "time" | "hire" | "admit":
             raise HarnessError(f"{message['op']} before start")
     raise HarnessError(f"unknown question {message['op']!r}")
+
+
+def prepare(setup: Mapping[str, Any]) -> Message:
+    """Do what a judge of a winner on a GPU can do without it, on cores of compilers, and return its hidden shapes."""
+    ready = BenchSetup.from_message(setup)
+    pin_to(ready.cores.compilers)
+    task = load_task(ready.task_spec).on(setup["device"])
+    offered = task.workloads[setup["device"]]
+    probes = probe_workloads(offered, np.random.default_rng(int.from_bytes(os.urandom(16), "little")))
+    _compile_alone(ready)
+    if setup["imports"] and any(isinstance(each, Compiled) for each in panel_functions(task).values()):
+        importlib.import_module("torch._inductor.compile_fx")  # its first call would: a second or more
+    return {
+        "probes": [dict(each.dims) for each in probes],
+        "hidden_shapes": [dict(each.dims) for each in (*probes, *(offered.holdout if ready.final else ()))],
+    }
 
 
 def serve(connection: socket.socket) -> None:
@@ -185,6 +224,9 @@ def _serve(connection: socket.socket) -> None:
     for setup, _ in asked:
         with contextlib.ExitStack() as stack:
             try:
+                if setup["op"] == "prepare":
+                    connection.sendall(pack(prepare(setup)))
+                    continue
                 judge = JudgeServer(stack.enter_context(opened(setup)))
                 stack.callback(judge.close)
                 hello = judge.hello()

@@ -9,6 +9,7 @@ what is left of them.
 from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from evokernel.evaluate.numerics.arrays import Array, bits, raw_bytes
@@ -17,14 +18,19 @@ from evokernel.task import Tensor
 
 def draw_poison(rng: np.random.Generator) -> int:
     """Return four 16-bit quarters, each a quiet NaN in float16 and bfloat16, and together in float32 and float64."""
-    return _quiet_nans(rng, odd=0)
+    return int(_quiet_nans(rng, odd=0)[0])
 
 
-def _quiet_nans(rng: np.random.Generator, *, odd: int) -> int:
-    """Return such quarters: even ones of outputs, odd ones of padding, which arithmetic may carry into a result."""
-    quarters = rng.integers(0x7FC2 >> 1, 0x7FFF >> 1, 4, dtype=np.int64)  # arithmetic makes payload 0, a GPU's 0x7FFF
-    quarters[0] = rng.integers(0x7FF8 >> 1, 0x7FFF >> 1)  # it begins a float64, whose exponent is longer
-    return int((2 * quarters + odd << np.array([48, 32, 16, 0])).sum())
+def _quiet_nans(rng: np.random.Generator, *, odd: int, count: int = 1) -> npt.NDArray[np.uint64]:
+    """Return words of such quarters: even ones of outputs, odd ones of padding, which arithmetic may carry on."""
+    quarters = rng.integers(0x7FC2 >> 1, 0x7FFF >> 1, (count, 4), dtype=np.uint64)  # arithmetic makes payload 0, and
+    quarters[:, 0] = rng.integers(0x7FF8 >> 1, 0x7FFF >> 1, count)  # a GPU's 0x7FFF; a float64's exponent is longer
+    return _words(np.uint64(2) * quarters + np.uint64(odd))
+
+
+def _words(quarters: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    words: npt.NDArray[np.uint64] = (quarters << np.array([48, 32, 16, 0], dtype=np.uint64)).sum(axis=1)
+    return words
 
 
 def draw_loud(rng: np.random.Generator) -> int:
@@ -74,12 +80,9 @@ def padding_bytes(rng: np.random.Generator, *, times: int = 1) -> Array:
     They spoil any result that they enter, with a weight of 0, too. A NaN alone would hide from a maximum, and a huge
     number from a minimum. `times` such triples of 8 bytes each are drawn.
     """
-    words = []
-    for _ in range(times):
-        quarters = rng.integers(0x7B00, 0x7C00, 4, dtype=np.uint64)  # below the infinities of float16
-        huge = (quarters << np.array([48, 32, 16, 0], dtype=np.uint64)).sum(dtype=np.uint64)
-        words += [np.uint64(_quiet_nans(rng, odd=1)), huge, huge | np.uint64(0x8000800080008000)]
-    return torch.from_numpy(np.array(words, dtype=np.uint64).view(np.uint8))
+    huge = _words(rng.integers(0x7B00, 0x7C00, (times, 4), dtype=np.uint64))  # below the infinities of float16
+    triples = [_quiet_nans(rng, odd=1, count=times), huge, huge | np.uint64(0x8000800080008000)]
+    return torch.from_numpy(np.stack(triples, axis=1).reshape(-1).view(np.uint8))
 
 
 def repeated(pattern: Array, size: int) -> Array:

@@ -1,7 +1,7 @@
 """Several GPUs, one judge each: who judges what, what becomes of a lost judge, and in which mode it was judged."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -217,7 +217,7 @@ def test_a_winner_is_measured_on_several_gpus_at_a_time():
     finals = [judge for judge in judges.started if judge.setup["final"]]
     assert sorted(judge.gpu for judge in finals) == ["GPU-0", "GPU-1", "GPU-2"]
     assert judges.most_busy == 3
-    assert all("probes" not in judge.setup for judge in finals)  # each draws its own
+    assert len({str(judge.setup["probes"]) for judge in finals}) == 3  # each draws its own
     assert all(judge.setup["distributions"] == ["normal", "patchwork"] for judge in finals)
     assert len({str(hidden) for _, hidden in language.built_for}) == 4
 
@@ -239,8 +239,105 @@ def test_on_one_gpu_one_process_comes_after_the_other_and_none_beside_the_search
     (found,) = tell(judges, story, count=1)
     assert found.ok
     assert ended == [(each, SETTINGS.final_processes) for each in range(1, SETTINGS.final_processes)]
+    finals = [judge for judge in judges.started if judge.setup["final"]]
+    assert len(finals) == SETTINGS.final_processes
+    assert [judge.seen for judge in finals] == SETTINGS.final_processes * [["start", "check", "time"]]
+    assert alive == [2, 2, 2, 2, 1, 1]  # beside each but the last one waits that has not used the GPU
+    assert len({str(judge.setup["probes"]) for judge in finals}) == SETTINGS.final_processes
+
+
+def test_nothing_is_timed_while_the_next_process_is_made_ready():
+    checked, making, beside = asyncio.Event(), set[int](), list[int]()
+
+    class Slow(Judges):
+        async def prepare(self, setup: Mapping[str, Any], *, environment: Mapping[str, str]) -> Any:
+            if setup["imports"]:
+                making.add(len(self.started))
+                await checked.wait()
+                await asyncio.sleep(0.05)
+                making.clear()
+            return await super().prepare(setup, environment=environment)
+
+    def answer(judge: Judge, message: Any) -> PhaseVerdict | None:
+        checked.set()
+        if message["op"] == "time":
+            beside.append(len(making))
+        return None
+
+    (found,) = tell(Slow(answer), judging("a", budget=Fidelity.FINAL), count=1)
+    assert found.ok
+    assert beside == SETTINGS.final_processes * [0]
+
+
+def test_what_a_process_is_asked_for_was_built_before_it_could_be_asked():
+    built: list[Any] = []
+    language = ShapedLanguage()
+
+    def answer(judge: Judge, message: Any) -> PhaseVerdict | None:
+        if message["op"] == "check" and judge.setup["final"]:
+            built.append({str(list(hidden)) for _, hidden in language.built_for} & {str(judge.setup["probes"])})
+        return None
+
+    judges = Judges(answer)
+    tell(judges, judging("a", budget=Fidelity.FINAL), count=1, language=language)
+    assert all(built)
+    assert len(language.built_for) == 1 + SETTINGS.final_processes  # each shape once
+
+
+def test_a_next_process_that_could_not_be_made_ready_is_replaced():
+    failures = [JudgeLost("out of processes")]
+
+    class Failing(Judges):
+        async def prepare(self, setup: Mapping[str, Any], *, environment: Mapping[str, str]) -> Any:
+            if setup["imports"] and failures:
+                raise failures.pop()
+            return await super().prepare(setup, environment=environment)
+
+    judges = Failing()
+    (found,) = tell(judges, judging("a", budget=Fidelity.FINAL), count=1)
+    assert found.ok
     assert len([judge for judge in judges.started if judge.setup["final"]]) == SETTINGS.final_processes
-    assert set(alive) == {1}
+
+
+def test_a_process_that_rejects_a_winner_leaves_no_other_behind():
+    def answer(judge: Judge, message: Any) -> PhaseVerdict | None:
+        return PhaseVerdict(Status.HOLDOUT_FAILED, Stage.CORRECTNESS) if message["op"] == "check" else None
+
+    async def story(evaluator: LocalEvaluator) -> Any:
+        found = await evaluator.evaluate(request("a", Fidelity.FINAL))
+        return found, list(judges.alive)
+
+    judges = Judges(answer)
+    found, left = tell(judges, story, count=1)
+    assert found.status is Status.HOLDOUT_FAILED
+    assert left == []
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_what_is_compared_with_a_winner_is_measured_in_its_last_process(count: int):
+    async def story(evaluator: LocalEvaluator) -> Any:
+        await evaluator.evaluate(replace(request("a", Fidelity.FINAL), keep_last=True))
+        return await evaluator.evaluate(replace(request("b", Fidelity.FINAL), processes=1))
+
+    judges = Judges()
+    assert tell(judges, story, count=count).ok
+    finals = [judge for judge in judges.started if judge.setup["final"]]
+    assert len(finals) == SETTINGS.final_processes
+    (kept,) = (judge for judge in finals if "b" in judge.judged)
+    assert kept.seen == ["start", "check", "time", "check", "time"]
+    assert kept.judged == ["a", "b"]
+
+
+def test_a_kept_process_ends_before_the_search_goes_on():
+    async def story(evaluator: LocalEvaluator) -> Any:
+        await evaluator.evaluate(replace(request("a", Fidelity.FINAL), keep_last=True))
+        (kept,) = judges.alive
+        assert (await evaluator.evaluate(request("b"))).ok
+        return kept
+
+    judges = Judges()
+    assert not tell(judges, story, count=1).alive
+    assert len(judges.started) == 1 + SETTINGS.final_processes + 1
 
 
 def test_a_winner_that_one_process_refutes_is_refuted():
@@ -374,7 +471,8 @@ def test_other_bits_are_refused_where_a_run_must_be_deterministic(budget: Fideli
     assert (refused.status, fine.status) == (Status.NONDETERMINISTIC, Status.OK)
     assert "constraint: deterministic" in refused.feedback
     first = next(judge for judge in judges.started if judge.seen)
-    assert first.seen[:2] in (["check"], ["check", "check"])  # what is refused is not timed
+    asked = [each for each in first.seen if each != "start"]
+    assert asked[:2] in (["check"], ["check", "check"])  # what is refused is not timed
 
 
 @pytest.mark.parametrize("profiled", [True, False])

@@ -22,6 +22,7 @@ from evokernel.evaluate.numerics.pooling import HOLDOUT_PREFIX, pool_finals
 from evokernel.evaluate.wire import PhaseVerdict
 from evokernel.records.evaluation import Evaluation, Fidelity, Stage, Status
 from evokernel.records.timing import Limit, Timing, Verdict
+from evokernel.tasks import load_task
 from evokernel.testing import evaluator as contract
 from tests.support.processes import descendants
 
@@ -89,6 +90,48 @@ def test_a_faulty_start_is_a_harness_error(tmp_path: Path):
     task = contract.write_task(tmp_path)
     with pytest.raises(HarnessError, match="cores"):
         with_client(lambda client: client.ask({"op": "start", **setup(task, cores=[4095])}))
+
+
+def test_a_judge_that_has_drawn_its_shapes_before_the_start_judges_on_them(tmp_path: Path):
+    task = contract.write_task(tmp_path)
+
+    async def work(client: JudgeClient) -> tuple[Any, Any]:
+        drawn = await client.ask({"op": "prepare", **setup(task), "final": True, "imports": True})
+        hello = await client.ask({"op": "start", **setup(task), "final": True, "probes": drawn["probes"]})
+        return drawn, hello
+
+    drawn, hello = with_client(work)
+    offered = load_task(task).workloads["cpu"]
+    held_out = [dict(each.dims) for each in offered.holdout]
+    assert drawn["hidden_shapes"] == [*drawn["probes"], *held_out]
+    assert len(drawn["probes"]) >= 2
+    for shape in drawn["probes"]:
+        for name, (low, high) in offered.probe.items():
+            assert low <= shape[name] <= high
+    assert hello["baseline_us"]
+
+
+def test_a_task_that_cannot_be_loaded_is_named_before_the_start(tmp_path: Path):
+    missing = str(tmp_path / "nothing.py")
+    with pytest.raises(TaskError, match="nothing"):
+        with_client(lambda client: client.ask({"op": "prepare", **setup(missing), "imports": True}))
+
+
+def test_a_winners_last_process_measures_what_is_compared_with_it(driver: Any):
+    before = set(descendants())
+    fast, slow = (
+        driver.request(unlike_others(next(MARKS)), Fidelity.FINAL),
+        driver.request(unlike_others(next(MARKS)), Fidelity.FINAL),
+    )
+    won = driver.runner.run(driver.evaluator.evaluate(replace(fast, keep_last=True)))
+    assert won.ok, won.feedback
+    kept = set(descendants()) - before
+    compared = driver.runner.run(driver.evaluator.evaluate(replace(slow, processes=1)))
+    assert compared.ok, compared.feedback
+    assert "holdout_speedup" in compared.metrics
+    assert compared.metrics["start_s"] < won.metrics["start_s"]  # it was there already
+    driver.evaluate(unlike_others(next(MARKS)))
+    assert not kept & set(descendants())
 
 
 def test_questions_out_of_turn_are_refused():
