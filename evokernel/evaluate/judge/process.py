@@ -23,7 +23,7 @@ from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import WorkloadPurpose
 from evokernel.evaluate.judge.checks import check, check_added
 from evokernel.evaluate.judge.timing_stage import Request, time_candidate
-from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
+from evokernel.evaluate.numerics.hidden_shapes import compiled_workloads, probe_workloads
 from evokernel.evaluate.numerics.statistics import StoppingRule
 from evokernel.evaluate.wire import Message, PhaseVerdict, pack, receive
 from evokernel.evaluate.worker_mode.baseline_process import panel_functions
@@ -203,13 +203,15 @@ def prepare(setup: Mapping[str, Any]) -> Message:
     pin_to(ready.cores.compilers)
     task = load_task(ready.task_spec).on(setup["device"])
     offered = task.workloads[setup["device"]]
-    probes = probe_workloads(offered, np.random.default_rng(int.from_bytes(os.urandom(16), "little")))
+    rng = np.random.default_rng(int.from_bytes(os.urandom(16), "little"))
+    probes = probe_workloads(offered, rng)
+    odd = compiled_workloads(task, probes, offered, rng, final=ready.final)
     _compile_alone(ready)
     if setup["imports"] and any(isinstance(each, Compiled) for each in panel_functions(task).values()):
         importlib.import_module("torch._inductor.compile_fx")  # its first call would: a second or more
     return {
-        "probes": [dict(each.dims) for each in probes],
-        "hidden_shapes": [dict(each.dims) for each in (*probes, *(offered.holdout if ready.final else ()))],
+        "probes": [dict(each.dims) for each in (*probes, *odd)],
+        "hidden_shapes": [dict(each.dims) for each in (*probes, *(offered.holdout if ready.final else ()), *odd)],
     }
 
 
