@@ -152,6 +152,6 @@ def _results(subject: UserOperation, inputs: Mapping[str, torch.Tensor]) -> list
 def _called(subject: UserOperation, inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
     try:
         made = subject.call(inputs)
-    except Exception as error:  # noqa: BLE001 - a user's function may raise anything
+    except Exception as error:
         raise _Refused from error
     return list(made) if isinstance(made, (tuple, list)) else [made]
