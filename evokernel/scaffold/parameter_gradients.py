@@ -26,6 +26,10 @@ _MOST_ELEMENTS = 20_000_000
 """Elements of the inputs above which nothing is tried: each try takes a pass forward and one back."""
 
 
+class _Refused(Exception):
+    """The operation, or the way back through it, raised an error."""
+
+
 @in_one_thread()
 def useless_apart(subject: UserOperation, layout: Layout, scales: Mapping[str, float]) -> UserOperation:
     """Return the operation with parameters that do not count as zeros, so that they are no inputs of a kernel.
@@ -45,7 +49,7 @@ def useless_apart(subject: UserOperation, layout: Layout, scales: Mapping[str, f
         try:
             useless &= _without_slope(wide, inputs, useless)
             useless = _without_effect(wide, inputs, sorted(useless), _results(wide, inputs)) if useless else useless
-        except Exception:  # noqa: BLE001 - a user's function may raise anything; then nothing is known here
+        except _Refused:  # then nothing is known of these inputs
             continue
         if not useless:
             return subject
@@ -74,11 +78,15 @@ def _without_slope(subject: UserOperation, inputs: Mapping[str, torch.Tensor], n
     """Return those of the inputs named that results do not change with, as far as gradients tell."""
     leaves = {name: each.detach().requires_grad_() for name, each in inputs.items()}
     with torch.autograd.graph.allow_mutation_on_saved_tensors():  # modules add to what they have rectified
-        made = subject.call(leaves)
-        flat = [each for each in (made if isinstance(made, (tuple, list)) else (made,)) if each.requires_grad]
+        flat = [each for each in _called(subject, leaves) if each.requires_grad]
+        if not flat:
+            return set()
         generator = torch.Generator().manual_seed(1)
         weights = [torch.randn(each.shape, generator=generator, dtype=each.dtype) for each in flat]
-        found = torch.autograd.grad(flat, list(leaves.values()), weights, allow_unused=True)
+        try:
+            found = torch.autograd.grad(flat, list(leaves.values()), weights, allow_unused=True)
+        except RuntimeError as error:  # as of an operation without a gradient, or of one that changed what it needs
+            raise _Refused from error
     slopes = {name: 0.0 if each is None else float(each.abs().max()) for name, each in zip(leaves, found, strict=True)}
     largest = max(slopes.values(), default=0.0)
     return {name for name in names if slopes[name] <= _NO_SLOPE * largest} if largest > 0 else set()
@@ -138,5 +146,12 @@ def _change(result: torch.Tensor, due: torch.Tensor) -> float:
 
 def _results(subject: UserOperation, inputs: Mapping[str, torch.Tensor]) -> list[Any]:
     with torch.no_grad():
+        return [each.double() for each in _called(subject, inputs)]
+
+
+def _called(subject: UserOperation, inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+    try:
         made = subject.call(inputs)
-    return [each.double() for each in (made if isinstance(made, (tuple, list)) else (made,))]
+    except Exception as error:
+        raise _Refused from error
+    return list(made) if isinstance(made, (tuple, list)) else [made]

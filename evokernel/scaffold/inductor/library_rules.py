@@ -80,7 +80,8 @@ def _pooling_size(
     """
     reach = (more.get("dilation") or [1] * len(window))[axis] * (window[axis] - 1)
     if not ceil or padding[axis] + stride[axis] > reach + 1:  # the last window could begin outside, and not count
-        return _library_pooling_size(x, axis, window, stride, padding, ceil, **more)
+        made: tuple[Any, bool] = _library_pooling_size(x, axis, window, stride, padding, ceil, **more)
+        return made
     return FloorDiv(x + 2 * padding[axis] - reach + 2 * (stride[axis] - 1), stride[axis]), True
 
 

@@ -116,9 +116,8 @@ class _Host(ast.NodeTransformer):
 
     def lines(self, statements: Iterator[ast.stmt]) -> Iterator[str]:
         """Yield the statements of `run`."""
-        statements = list(statements)
-        self._many = sum(isinstance(each, ast.Delete) for each in statements) > _MANY_BUFFERS
         wanted = [each for each in statements if not _DROPPED.match(ast.unparse(each))]
+        self._many = sum(isinstance(each, ast.Delete) for each in wanted) > _MANY_BUFFERS
         if not wanted or not isinstance(wanted[-1], ast.Return):
             raise Unusable("Inductor's program does not end with its results")
         self._claim(wanted[-1], wanted)

@@ -197,6 +197,25 @@ def test_all_shapes_are_called_again_in_reverse_order(host: Host):
     assert host.recorder.index == 1
 
 
+def test_scratch_takes_the_place_of_what_is_held_no_more(host: Host):
+    def run(x: Any) -> None:
+        first, held = torch.empty(64, device=x.device), torch.empty(8, device=x.device)
+        view = first[8:]
+        host.launch(("ptr", first), ("ptr", held))
+        del first
+        other = torch.empty(16, device=x.device)
+        host.launch(("ptr", view), ("ptr", other))
+        del view
+        larger = torch.zeros(80, device=x.device)
+        host.launch(("ptr", larger), ("ptr", held), ("ptr", other))
+
+    plan = host.recorder.call(run, [X])
+    places = [[value[0] for _, value in step["launch"]["parameters"]] for step in plan["steps"] if "launch" in step]
+    assert places == [["scratch0", "scratch1"], ["scratch0", "scratch2"], ["scratch0", "scratch1", "scratch2"]]
+    assert plan["scratch"] == {"scratch0": 320, "scratch1": 32, "scratch2": 64}
+    assert plan["steps"][2]["fill"]["buffer"] == "scratch0"
+
+
 def test_scratch_kept_from_an_earlier_call_is_scratch(host: Host):
     kept: list[Any] = []
 

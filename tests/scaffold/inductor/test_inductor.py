@@ -223,6 +223,11 @@ LIBRARY = {
         "B L",
         *_of("x", '"B", 3, "2 * L"', '"B", 3, "L"; "B", 3, "L"'),
     ),
+    "windows that end outside": (
+        "def reference(x, **_):\n    return F.max_pool2d(x, 3, 2, ceil_mode=True)",
+        "B H",
+        *_of("x", '"B", "H", 6', '"B", "H // 2", 3'),
+    ),
     "recurrent": (
         "def reference(x, w, v, **_):\n"
         "    start = x.new_zeros(1, x.shape[1], 8)\n"
@@ -255,7 +260,10 @@ LIBRARY = {
     ),
 }
 
-SMALL = {"of volumes": 5, "large windows": 5, "recurrent": 5, "sorted": 40, "selected": 40}
+SMALL = {
+    **{"of volumes": 5, "large windows": 5, "recurrent": 5},
+    **dict.fromkeys(("sorted", "selected", "windows that end outside"), 40),
+}
 """The largest hidden size of those that the interpreter takes minutes for otherwise."""
 
 

@@ -15,6 +15,7 @@ A build such as `triton_build` makes a `Recorder`, routes this process's kernel 
 source, and calls `record`.
 """
 
+import gc
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -172,8 +173,14 @@ class Recorder:
         self._past.append(self._buffers)  # kept alive, so that no two tensors of a recording share an address
         self._buffers, self._launch_scratch, self._steps = Buffers(), {}, []
         values = [self._argument(argument) for argument in arguments]
-        with hosted(self, capability=self.capability, properties=self.properties):
-            run(*values)
+        collects = gc.isenabled()
+        gc.disable()  # when a tensor in a cycle is let go, and its memory free, must not depend on earlier calls
+        try:
+            with hosted(self, capability=self.capability, properties=self.properties):
+                run(*values)
+        finally:
+            if collects:
+                gc.enable()
         if not any("launch" in step for step in self._steps):
             raise RuntimeError("run() launched no kernel")
         return {"scratch": {**self._buffers.scratch, **self._launch_scratch}, "steps": self._steps}
