@@ -35,6 +35,7 @@ from evokernel.evaluate.numerics.edges import (
     edge_answers,
     noted_answer,
     rounded_answers,
+    tied_answers,
 )
 from evokernel.evaluate.numerics.expected import ErrorBounds, Expected, ExpectedOutput, rms
 from evokernel.evaluate.numerics.inputs import result_tensors
@@ -83,7 +84,10 @@ def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distr
     reduction = max(evaluate(task.precision.reduction, workload.sizes), 1)  # a sum over `N - 8` may be empty
     growth = _growth(reduction, distribution)
     demanded = task.precision.exact_on_integers and distribution == "integers01"
-    decided = EdgeDecisions(task, workload, inputs, unit=_edge_unit(task, growth=growth))
+    unit = _edge_unit(task, growth=growth)
+    decided = EdgeDecisions(task, workload, inputs, unit=unit)
+    ranked = unit is not None and any(each.dtype == torch.int64 for decision in decisions for each in decision)
+    tied = [*tied_answers(task, workload, inputs)] if ranked else []
     outputs = []
     for index, tensor in enumerate(result_tensors(task)):
         output = ExpectedOutput(
@@ -100,15 +104,23 @@ def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distr
             output = replace(output, limits=_limits(task, output, measured, growth=growth), finite=measured.finite)
             share = _edge_share(output, due[index]) if decisions else 0.0
             output = replace(output, edge_share=share)
-        outputs.append(replace(output, exact=demanded and _fits_exactly(output, reduction=reduction)))
-    edged = _with_edges(outputs, task, workload, inputs, growth=growth)
+        tied_share = max((_jumping_share(output, answer[index]) for answer in tied), default=0.0)
+        exact = demanded and _fits_exactly(output, reduction=reduction)
+        outputs.append(replace(output, tied_share=tied_share, exact=exact))
+    edged = _with_edges(outputs, task, workload, inputs, unit=unit)
     return Expected(workload, distribution, tuple(edged), decided)
 
 
 def _edge_share(output: ExpectedOutput, due: Array) -> float:
     """Return the share of elements that jump as the native answer decides, and two more: other inputs have others."""
-    jumps = int(((due - output.high).abs() > output.allowed).sum())
-    return float((jumps + 2 * (due.numel() >= _MANY_ELEMENTS)) / due.numel())
+    return _jumping_share(output, due) + (2.0 / due.numel() if due.numel() >= _MANY_ELEMENTS else 0.0)
+
+
+def _jumping_share(output: ExpectedOutput, answer: Array) -> float:
+    """Return the share of elements that differ in another answer by more than roundings."""
+    floats = is_float(output.tensor.dtype)
+    jumped = (answer - output.high).abs() > output.allowed if floats else differ(answer, output.high)
+    return float(jumped.double().mean())
 
 
 def _shifts(
@@ -191,7 +203,12 @@ def _edge_unit(task: Task, *, growth: float) -> float | None:
 
 
 def _with_edges(
-    outputs: Sequence[ExpectedOutput], task: Task, workload: Workload, inputs: Mapping[str, Array], *, growth: float
+    outputs: Sequence[ExpectedOutput],
+    task: Task,
+    workload: Workload,
+    inputs: Mapping[str, Array],
+    *,
+    unit: float | None,
 ) -> list[ExpectedOutput]:
     """Note what elements of whole numbers may be that lie at an edge.
 
@@ -199,7 +216,7 @@ def _with_edges(
     """
     dtypes = float_dtypes(task.signature.inputs)
     places = [place for place, output in enumerate(outputs) if output.native.dtype in EDGED]
-    made, unit = list(outputs), _edge_unit(task, growth=growth)
+    made = list(outputs)
     if unit is None or not places:
         return made
     runs = edge_answers(task, workload, inputs, unit=unit, terms=True)
