@@ -230,7 +230,7 @@ class PairedClock(ABC):
         Raises `Rejected` if it is wrong.
         """
         # outputs of which a plain look lets elements differ that need not
-        places = [place for place, output in enumerate(expected.outputs) if output.edge_share > _FEW_EDGES]
+        places = [place for place, output in enumerate(expected.outputs) if output.may_differ > _FEW_EDGES]
         some = [*calls]
         if not places or not some:
             return

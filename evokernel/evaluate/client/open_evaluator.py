@@ -19,6 +19,7 @@ from evokernel.evaluate.client.judge_process import JudgeHostClient
 from evokernel.evaluate.client.judge_setup import JoinedRun, JudgeSetup
 from evokernel.evaluate.device.cores import Cores, share_out
 from evokernel.evaluate.device.device_class import Machine, this_machine
+from evokernel.evaluate.device.lock import timed_cores
 from evokernel.evaluate.device.nvml import GpuFacts, gpu_count
 from evokernel.evaluate.wire import Message
 from evokernel.protocols import Language
@@ -70,7 +71,7 @@ def open_evaluator(  # noqa: PLR0913 - each is a choice of some caller
     gpus = machine.gpus(device, wanted=settings.gpus)
     expert = read_expert(settings, device=device, threads=threads, limits=machine.limits(device))
     indices = [gpu.index for gpu in gpus]
-    cores = share_out(_CORES, device=device, threads=threads, gpus=indices or [0], machine=gpu_count() if gpus else 0)
+    share = partial(share_out, device=device, threads=threads, gpus=indices or [0], machine=gpu_count() if gpus else 0)
     return _opened(
         JudgeSetup(
             *(str(task_path(task_spec)), device, threads, settings),
@@ -78,7 +79,7 @@ def open_evaluator(  # noqa: PLR0913 - each is a choice of some caller
             profiled=profiled and device == "cuda",
         ),
         language,
-        cores=cores,
+        share=share,
         gpus=gpus,
         expert=expert,
         start=start,
@@ -91,7 +92,7 @@ async def _opened(
     setup: JudgeSetup,
     language: Language,
     *,
-    cores: Sequence[Cores],
+    share: Callable[[Sequence[int]], Sequence[Cores]],
     gpus: Sequence[GpuFacts],
     expert: ExpertKernel | None,
     start: StartJudge | None,
@@ -99,6 +100,8 @@ async def _opened(
 ) -> AsyncIterator[LocalEvaluator]:
     lock = BuildLock() if setup.device_class == "cpu" else NoBuildLock()
     async with AsyncExitStack() as stack:
+        on_processor = setup.device_class == "cpu"
+        cores = share(stack.enter_context(timed_cores(_CORES, setup.threads)) if on_processor else _CORES)
         start = start or stack.enter_context(JudgeHostClient(setup.device_class))
         slots = DevicePool([DeviceSlot(start, own, gpu=gpu) for own, gpu in zip(cores, gpus or (None,), strict=True)])
         builder = Builder(language, lock, cores[0].compilers)

@@ -1,16 +1,22 @@
-"""Lock of a GPU for one judge at a time, over all programs and users of a machine; it ends with its process."""
+"""Locks of a GPU for one judge at a time, and of the cores that a search times on; they end with their process.
+
+All programs and users of a machine know them.
+"""
 
 import fcntl
+import logging
 import os
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 from evokernel.errors import HarnessError
 from evokernel.evaluate.device.nvml import visible_gpu
+
+logger = logging.getLogger(__name__)
 
 FOLDER = Path("/tmp/evokernel-leases")
 """Not TMPDIR or a folder of the user: all users of a GPU must find the same files."""
@@ -18,6 +24,9 @@ _EVERYBODY_MAY_ADD = 0o1777
 _EVERYBODY_MAY_LOCK = 0o666
 _LOOK_EVERY_S = 0.005
 _TIMEOUT_S = 600.0
+_SYSTEM = Path("/sys/devices/system/cpu")
+_KIND = ("cpu_capacity", "cache/index2/size")
+"""What tells fast cores of a machine from slow ones."""
 
 
 @contextmanager
@@ -52,6 +61,57 @@ def this_device_lease() -> AbstractContextManager[None]:
     return nullcontext() if gpu is None else device_lease(gpu.uuid, _TIMEOUT_S)
 
 
+@contextmanager
+def timed_cores(
+    cores: Sequence[int], threads: int, *, folder: Path = FOLDER, system: Path = _SYSTEM
+) -> Iterator[tuple[int, ...]]:
+    """Yield some cores, those to time on last, which stay where they are unless other searches time on them.
+
+    In place of such a core comes one of the kind of the last, if possible no sibling of one that is taken. The cores
+    are held until the context ends. Where too few are left nothing changes, with a warning.
+
+    Args:
+        cores: those this process may run on.
+        threads: how many are timed on at once.
+        folder: the folder of the locks; another one in tests.
+        system: what the system says of each core; another folder in tests.
+    """
+    usual = cores[-threads:]
+    kinds = {core: [_about(system, core, name) for name in _KIND] for core in cores}
+    left = [core for core in reversed(cores) if core in usual or kinds[core] == kinds[cores[-1]]]
+    own, taken = list[int](), set[str]()
+    with ExitStack() as stack:
+        try:
+            while left and len(own) < len(usual):
+                core = next((each for each in left if _siblings(system, each) not in taken), left[0])
+                left.remove(core)
+                if _locked(_opened(folder, f"core-{core}.held", stack), 0.0):
+                    own.insert(0, core)
+                else:
+                    taken.add(_siblings(system, core))
+        except HarnessError as error:
+            logger.warning("%s; searches at the same time may time kernels on one core", error)
+        if len(own) == len(usual):
+            yield (*(core for core in cores if core not in own), *own)
+            return
+    if taken:
+        logger.warning(
+            "other searches time their kernels on the cores of this one: times scatter, and all takes longer"
+        )
+    yield tuple(cores)
+
+
+def _siblings(system: Path, core: int) -> str:
+    return _about(system, core, "topology/thread_siblings_list") or str(core)
+
+
+def _about(system: Path, core: int, name: str) -> str:
+    try:
+        return (system / f"cpu{core}" / name).read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
 def _opened(folder: Path, name: str, stack: ExitStack) -> int:
     """Return the descriptor of a lock, which the stack closes; started programs do not inherit it.
 
@@ -62,7 +122,7 @@ def _opened(folder: Path, name: str, stack: ExitStack) -> int:
         descriptor = _open(folder / name)
     except OSError as error:
         raise HarnessError(
-            f"cannot use {folder / name}, which keeps searches apart that share a GPU: {error.strerror}"
+            f"cannot use {folder / name}, which keeps searches apart that share a device: {error.strerror}"
         ) from error
     stack.callback(os.close, descriptor)
     return descriptor

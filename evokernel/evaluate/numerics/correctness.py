@@ -201,7 +201,7 @@ def _alike(output: ExpectedOutput, actual: Array, native: Array) -> Array:
     As `_plainly_right`; an array of one dimension counts as one row.
     """
     actual, native = torch.atleast_2d(actual), torch.atleast_2d(native)
-    edges = math.ceil(2 * output.edge_share * actual.shape[1])  # of what honest arithmetic may give otherwise
+    edges = math.ceil(2 * output.may_differ * actual.shape[1])  # of what honest arithmetic may give otherwise
     if edges and not is_float(output.tensor.dtype):
         return differ(actual, native).sum(dim=1) <= edges
     if output.exact or not is_float(output.tensor.dtype):

@@ -52,6 +52,9 @@ _FAR, _FAR_RUNS = 8, 16
 AT_EDGES = 3
 """Factor on honest rounding by which edges are found: a division on a GPU alone may be off by four roundings, and
 others come before and after it."""
+_FUSED = {"_log_softmax", "gelu", "gelu_backward"}
+"""Operations that add a number near 1 on the way to one near 0."""
+_EPSILON = 2.0**-52
 _APART, _LEAST = 2.0**-28, 1e-300
 """Equal numbers are moved apart by at most such a part, which puts none beyond another, or by so much at zero."""
 
@@ -120,6 +123,28 @@ def decided_answer(
         if log.fits:
             return answer
     return high_answer(task, workload, inputs)
+
+
+def rounded_answers(
+    task: Task, workload: Workload, inputs: Mapping[str, Array], *, decisions: Sequence[Decision], runs: int
+) -> Iterator[tuple[Array, ...]]:
+    """Yield fp64 answers under some decisions, with results on the way that are off by a rounding of fp64 itself.
+
+    In the first run all are, in others any.
+    """
+    for run in range(runs):
+        with _RoundedDown(run):
+            yield decided_answer(task, workload, inputs, decisions)
+
+
+def tied_answers(task: Task, workload: Workload, inputs: Mapping[str, Array]) -> Iterator[tuple[Array, ...]]:
+    """Yield answers of a reference that ranks the first, then the last, of equal numbers first; none if none may be."""
+    for run in _IN_ORDER:
+        with _Moved(0.0, run, torch.float32, terms=False) as moved:
+            answer = high_answer(task, workload, inputs)
+        if not moved.free:
+            return
+        yield answer
 
 
 class EdgeDecisions:
@@ -332,6 +357,32 @@ class _Moved(EagerMode):
 
     def _direction(self) -> int:
         return _DIRECTIONS[(self._run + self._operations) % len(_DIRECTIONS)] if self._run < len(_DIRECTIONS) else -1
+
+
+class _RoundedDown(EagerMode):
+    """Makes results that fp64 may have rounded smaller by its epsilon: of 1 + 1e-26 and a sigmoid of 60 is 1 left.
+
+    None gets larger: the logarithm of what a sigmoid leaves of 1 must stay one.
+    """
+
+    def __init__(self, run: int) -> None:
+        super().__init__()
+        self._run, self._operations = run, 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        if name_of(func) in _FUSED:
+            with self:
+                return decomposition_table[func](*args, **dict(kwargs or {}))
+        made = func(*args, **dict(kwargs or {}))
+        if may_round(func) and _tensors_of((args, kwargs)):
+            self._operations += 1
+            for each in filter(_is_double, _tensors_of(made)):
+                chance = torch.Generator(each.device).manual_seed(self._operations << 8 | self._run)
+                part = torch.rand(each.shape, generator=chance, device=each.device, dtype=each.dtype).round_()
+                each.mul_(1 - _EPSILON * (part if self._run else 1.0))
+        return made
 
 
 def _tensors_of(values: Any) -> list[torch.Tensor]:

@@ -62,6 +62,8 @@ class ExpectedOutput:
     """Answers that differ where intermediate results move by some roundings; for `EDGED` types only."""
     edge_share: float = 0.0
     """Share of elements in which one of these differs, 0 to 1; of floats, that jump as the native answer decides."""
+    tied_share: float = 0.0
+    """Share of elements that differ where the first, or the last, of equal numbers is ranked first, 0 to 1."""
     ranking: Ranking | None = None
     """Numbers of which it holds positions, where that is known and they move."""
     ends: Callable[[], Iterable[tuple[Array, Array]]] = tuple
@@ -70,6 +72,11 @@ class ExpectedOutput:
     """These where all moves several times as far; empty where that is not known."""
     steep_ends: Callable[[], Sequence[Array]] = tuple
     """The least and the largest number of each element within honest rounding; empty where that is not known."""
+
+    @property
+    def may_differ(self) -> float:
+        """Share of elements in which honest answers may differ, 0 to 1."""
+        return max(self.edge_share, self.tied_share)
 
     @property
     def allowed(self) -> Array:

@@ -11,6 +11,10 @@ Higham, Accuracy and Stability of Numerical Algorithms, ch. 1). Where much cance
 every inexact result on the way to r moves by one rounding, if that is larger. In all this comparisons, roundings and
 rankings fall alike: a jump is no rounding, and what may jump at an edge has `ExpectedOutput.ends`. Absolute
 tolerances are not used: they accept bfloat16 in a float32 softmax.
+
+r itself is off by roundings of fp64. Where results are tiny beside numbers on the way (1 less a sigmoid of 60, 1e-26,
+is 0 in fp64, too), so is the change of r when every result on the way is off by one rounding of fp64 part of d, and
+r counts as no smaller than 1 / u of that change.
 """
 
 import itertools
@@ -30,6 +34,8 @@ from evokernel.evaluate.numerics.edges import (
     decided_answer,
     edge_answers,
     noted_answer,
+    rounded_answers,
+    tied_answers,
 )
 from evokernel.evaluate.numerics.expected import ErrorBounds, Expected, ExpectedOutput, rms
 from evokernel.evaluate.numerics.inputs import result_tensors
@@ -56,13 +62,15 @@ _WIDE = "wide"  # magnitudes from 1e-4 to 1e4
 _FEW_ELEMENTS = 256  # with fewer results one shifted run is no estimate of rounding errors
 _MANY_ELEMENTS = 4096  # of these some at edges are no part that would pay to leave out
 _CANCELLING = 8  # a result moves by so many roundings of itself where terms cancel
+_OWN = 2.0**-48
+"""Roundings of fp64 are no more beside numbers near 1, or inputs if these are larger; but for steep functions."""
 
 _Answers = tuple[Array, ...]
 
 
 def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distribution: str) -> Expected:
-    """Compute the expected values and tolerances for one set of inputs. Costs three to seven reference calls,
-    and twelve more, of which some count twice, where results are whole numbers.
+    """Compute the expected values and tolerances for one set of inputs. Costs three to twelve reference
+    calls, and twelve more, of which some count twice, where results are whole numbers.
 
     Raises:
         TaskError: as `native_answer`.
@@ -72,10 +80,14 @@ def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distr
     # the native answer is measured by what its own decisions give
     due = high if same_decisions(decisions, others) else decided_answer(task, workload, inputs, others)
     shifts = _shifts(task, workload, inputs, high=high, decisions=decisions)
+    own = _own_roundings(task, workload, inputs, high=high, decisions=decisions)
     reduction = max(evaluate(task.precision.reduction, workload.sizes), 1)  # a sum over `N - 8` may be empty
     growth = _growth(reduction, distribution)
     demanded = task.precision.exact_on_integers and distribution == "integers01"
-    decided = EdgeDecisions(task, workload, inputs, unit=_edge_unit(task, growth=growth))
+    unit = _edge_unit(task, growth=growth)
+    decided = EdgeDecisions(task, workload, inputs, unit=unit)
+    ranked = unit is not None and any(each.dtype == torch.int64 for decision in decisions for each in decision)
+    tied = [*tied_answers(task, workload, inputs)] if ranked else []
     outputs = []
     for index, tensor in enumerate(result_tensors(task)):
         output = ExpectedOutput(
@@ -87,19 +99,28 @@ def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distr
             steep_ends=partial(decided.steep_ends, index),
         )
         if is_float(tensor.dtype):
-            measured = _measure(output, due[index], [[shift[index] for shift in runs] for runs in shifts])
+            moved = [[shift[index] for shift in runs] for runs in (*shifts, own)]
+            measured = _measure(output, due[index], moved, unit=_working_roundoff(task, tensor.dtype))
             output = replace(output, limits=_limits(task, output, measured, growth=growth), finite=measured.finite)
             share = _edge_share(output, due[index]) if decisions else 0.0
             output = replace(output, edge_share=share)
-        outputs.append(replace(output, exact=demanded and _fits_exactly(output, reduction=reduction)))
-    edged = _with_edges(outputs, task, workload, inputs, growth=growth)
+        tied_share = max((_jumping_share(output, answer[index]) for answer in tied), default=0.0)
+        exact = demanded and _fits_exactly(output, reduction=reduction)
+        outputs.append(replace(output, tied_share=tied_share, exact=exact))
+    edged = _with_edges(outputs, task, workload, inputs, unit=unit)
     return Expected(workload, distribution, tuple(edged), decided)
 
 
 def _edge_share(output: ExpectedOutput, due: Array) -> float:
     """Return the share of elements that jump as the native answer decides, and two more: other inputs have others."""
-    jumps = int(((due - output.high).abs() > output.allowed).sum())
-    return float((jumps + 2 * (due.numel() >= _MANY_ELEMENTS)) / due.numel())
+    return _jumping_share(output, due) + (2.0 / due.numel() if due.numel() >= _MANY_ELEMENTS else 0.0)
+
+
+def _jumping_share(output: ExpectedOutput, answer: Array) -> float:
+    """Return the share of elements that differ in another answer by more than roundings."""
+    floats = is_float(output.tensor.dtype)
+    jumped = (answer - output.high).abs() > output.allowed if floats else differ(answer, output.high)
+    return float(jumped.double().mean())
 
 
 def _shifts(
@@ -113,8 +134,7 @@ def _shifts(
     floats = [tensor for tensor in task.signature.inputs if is_float(tensor.dtype)]
     if not floats:
         return []
-    few = min(result.numel() for result in high) < _FEW_ELEMENTS
-    runs = 4 if few else 1
+    runs = _runs(high)
     generator = torch.Generator(inputs[floats[0].name].device).manual_seed(0)  # no secret: it only sizes the tolerance
     shifts = []
     for _ in range(runs):
@@ -126,7 +146,7 @@ def _shifts(
         shifts.append(_changes(decided_answer(task, workload, moved, decisions), high))
     dtypes = {tensor.dtype for tensor in floats}
     unit = max(_working_roundoff(task, dtype) for dtype in dtypes)
-    if "float64" in dtypes or not (few or _cancel(shifts[0], high, unit=unit)):
+    if "float64" in dtypes or not (runs > 1 or _cancel(shifts[0], high, unit=unit)):
         return [shifts]
     # a sum that cancels later (of large terms, before a norm) errs by its own size, of which inputs tell little; and
     # few results may all cancel, whatever the inputs are (a gradient along the row itself)
@@ -134,13 +154,36 @@ def _shifts(
     return [shifts, [_changes(run.answer, high) for run in on_the_way]]
 
 
+def _own_roundings(
+    task: Task, workload: Workload, inputs: Mapping[str, Array], *, high: _Answers, decisions: Sequence[Decision]
+) -> list[_Answers]:
+    """Return the changes of fp64 answers when results on the way are off by a rounding; none if no result is tiny."""
+    floats = [widen(inputs[tensor.name]) for tensor in task.signature.inputs if is_float(tensor.dtype)]
+    least = _OWN * max([1.0, *(float(_known(each).abs().max()) for each in floats)])
+    results = [pair for pair in zip(result_tensors(task), high, strict=True) if is_float(pair[0].dtype)]
+    if all(_working_roundoff(task, tensor.dtype) * rms(_known(each)) >= least for tensor, each in results):
+        return []
+    moved = rounded_answers(task, workload, inputs, decisions=decisions, runs=1 + _runs(high))
+    return [_changes(answer, high) for answer in moved]
+
+
+def _runs(high: _Answers) -> int:
+    """Return the number of runs that tell how far results move: one only where they are many."""
+    return 4 if min(result.numel() for result in high) < _FEW_ELEMENTS else 1
+
+
 def _cancel(changes: _Answers, high: _Answers, *, unit: float) -> bool:
     """Tell whether a rounding of the inputs counts for many of a result, anywhere."""
     return any(
-        bool(change.nan_to_num(0.0, 0.0, 0.0).abs().max() > _CANCELLING * unit * rms(base.nan_to_num(0.0, 0.0, 0.0)))
+        bool(_known(change).abs().max() > _CANCELLING * unit * rms(_known(base)))
         for change, base in zip(changes, high, strict=True)
         if base.is_floating_point()
     )
+
+
+def _known(values: Array) -> Array:
+    """Return numbers with 0 in place of NaN and infinities."""
+    return values.nan_to_num(0.0, 0.0, 0.0)
 
 
 def _changes(answers: _Answers, high: _Answers) -> _Answers:
@@ -160,7 +203,12 @@ def _edge_unit(task: Task, *, growth: float) -> float | None:
 
 
 def _with_edges(
-    outputs: Sequence[ExpectedOutput], task: Task, workload: Workload, inputs: Mapping[str, Array], *, growth: float
+    outputs: Sequence[ExpectedOutput],
+    task: Task,
+    workload: Workload,
+    inputs: Mapping[str, Array],
+    *,
+    unit: float | None,
 ) -> list[ExpectedOutput]:
     """Note what elements of whole numbers may be that lie at an edge.
 
@@ -168,7 +216,7 @@ def _with_edges(
     """
     dtypes = float_dtypes(task.signature.inputs)
     places = [place for place, output in enumerate(outputs) if output.native.dtype in EDGED]
-    made, unit = list(outputs), _edge_unit(task, growth=growth)
+    made = list(outputs)
     if unit is None or not places:
         return made
     runs = edge_answers(task, workload, inputs, unit=unit, terms=True)
@@ -222,6 +270,8 @@ class _Measured:
 
     scale: float
     """rms(r)."""
+    size: float
+    """The same, or that of which the roundings of fp64 are roundings, if it is larger."""
     native_rms: float
     """Of the native answer."""
     native_worst: float
@@ -236,14 +286,15 @@ class _Measured:
     """Both answers are finite everywhere."""
 
 
-def _measure(output: ExpectedOutput, due: Array, moved: Sequence[Sequence[Array]]) -> _Measured:
+def _measure(output: ExpectedOutput, due: Array, moved: Sequence[Sequence[Array]], *, unit: float) -> _Measured:
+    """Measure errors; the last of the lists of changes has those by roundings of fp64."""
     native = widen(output.native)
     usable = output.high.isfinite() & native.isfinite() & due.isfinite()
     size = torch.where(usable, output.high, 0.0).abs()
     error = torch.where(usable, native - due, 0.0).abs()
     count = usable.sum()
     scale = _root_mean(_squares(size), count)
-    sensitivity, largest = torch.zeros_like(scale), torch.zeros_like(scale)
+    sensitivity, largest, own = torch.zeros_like(scale), torch.zeros_like(scale), torch.zeros_like(scale)
     for runs in moved:
         squares, moves = torch.zeros_like(scale), torch.zeros_like(count)
         for shift in runs:
@@ -252,12 +303,14 @@ def _measure(output: ExpectedOutput, due: Array, moved: Sequence[Sequence[Array]
             squares += _squares(changes)
             moves += known.sum()
             largest = torch.maximum(largest, changes.abs().max())
-        sensitivity = torch.maximum(sensitivity, _root_mean(squares, moves))
-    peak = (error / (size + scale)).nan_to_num(0.0).max()
-    facts = scale, _root_mean(_squares(error), count), error.max(), peak, sensitivity, largest
+        own = _root_mean(squares, moves)
+        sensitivity = torch.maximum(sensitivity, own)
+    whole = torch.maximum(scale, own / unit)
+    peak = (error / (size + whole)).nan_to_num(0.0).max()
+    facts = scale, whole, _root_mean(_squares(error), count), error.max(), peak, sensitivity, largest
     # one transfer from the device for all of them
-    rms_r, native_rms, worst, most, rms_d, most_d, finite = torch.stack([*facts, usable.all().double()]).tolist()
-    return _Measured(rms_r, native_rms, worst, most, rms_d, most_d, bool(finite))
+    rms_r, large, native_rms, worst, most, rms_d, most_d, finite = torch.stack([*facts, usable.all().double()]).tolist()
+    return _Measured(rms_r, large, native_rms, worst, most, rms_d, most_d, bool(finite))
 
 
 def _squares(values: Array) -> Array:
@@ -270,7 +323,7 @@ def _root_mean(squares: Array, count: Array) -> Array:
 
 
 def _limits(task: Task, output: ExpectedOutput, measured: _Measured, *, growth: float) -> ErrorBounds:
-    dtype, scale = output.tensor.dtype, measured.scale
+    dtype, scale, size = output.tensor.dtype, measured.scale, measured.size
     unit = _working_roundoff(task, dtype)
     # under TF32 only the inputs are rounded coarsely, the sum is not: its length hardly counts
     growth = 2 + growth * (ROUNDOFF["float32"] / unit if unit > ROUNDOFF["float32"] else 1.0)
@@ -287,11 +340,11 @@ def _limits(task: Task, output: ExpectedOutput, measured: _Measured, *, growth: 
     least_floor = 3 * ROUNDOFF[dtype] * scale + most * rounding if narrow else most * bound
     # a few loud rows, or few in which terms cancel, are far above the mean
     least_floor = max(least_floor, growth * measured.most_sensitive)
-    native_peak = measured.native_peak if scale > 0 else 0.0
+    native_peak = measured.native_peak if size > 0 else 0.0
     # where all of r is 0, only the native operation's residue gives a scale
-    residue = native_peak * scale if scale > 0 else measured.native_worst
+    residue = native_peak * size if size > 0 else measured.native_worst
     floor = max(task.precision.slack * residue, least_floor)
-    return ErrorBounds(bound, floor / scale if scale > 0 else 0.0, floor, scale, measured.native_rms, native_peak)
+    return ErrorBounds(bound, floor / size if size > 0 else 0.0, floor, size, measured.native_rms, native_peak)
 
 
 def _growth(reduction: int, distribution: str) -> float:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from evokernel.errors import HarnessError
-from evokernel.evaluate.device.lock import device_lease
+from evokernel.evaluate.device.lock import device_lease, timed_cores
 
 GPU = "GPU-11111111-2222-3333-4444-555555555555"
 HOLD = """
@@ -105,3 +105,73 @@ def test_a_link_in_the_way_is_not_followed(tmp_path: Path):
     with pytest.raises(HarnessError, match="it is no folder"), device_lease(GPU, 1.0, folder=tmp_path / "leases"):
         pass
     assert not list((tmp_path / "elsewhere").iterdir())
+
+
+HOLD_CORES = """
+import sys
+from pathlib import Path
+from evokernel.evaluate.device.lock import timed_cores
+with timed_cores(eval(sys.argv[1]), int(sys.argv[2]), folder=Path(sys.argv[3]), system=Path(sys.argv[3])) as cores:
+    print(*cores, flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("cores", [(0,), (0, 1), (3, 4, 6, 7)])
+def test_one_search_alone_times_on_the_last_cores(tmp_path: Path, cores: tuple[int, ...], threads: int):
+    with timed_cores(cores, threads, folder=tmp_path, system=tmp_path) as order:
+        assert order == cores
+    with timed_cores(cores, threads, folder=tmp_path, system=tmp_path) as order:
+        assert order == cores
+
+
+def test_another_search_times_on_other_cores_for_as_long_as_the_first_lives(tmp_path: Path):
+    with program(HOLD_CORES, "(2, 5, 7)", "1", str(tmp_path)) as holder:
+        with timed_cores((2, 5, 7), 1, folder=tmp_path, system=tmp_path) as order:
+            assert order == (2, 7, 5)
+            with timed_cores((2, 5, 7), 1, folder=tmp_path, system=tmp_path) as third:
+                assert third == (5, 7, 2)
+        with timed_cores((2, 3, 5, 7), 2, folder=tmp_path, system=tmp_path) as order:
+            assert order == (2, 7, 3, 5)
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+        with timed_cores((2, 5, 7), 1, folder=tmp_path, system=tmp_path) as order:
+            assert order == (2, 5, 7)
+
+
+def test_where_too_few_cores_are_left_nothing_changes_and_it_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    with program(HOLD_CORES, "(0, 1, 2, 3)", "2", str(tmp_path)):
+        with timed_cores((1, 2, 3), 2, folder=tmp_path, system=tmp_path) as order:
+            assert order == (1, 2, 3)
+        assert [record.getMessage().split(":")[0] for record in caplog.records] == [
+            "other searches time their kernels on the cores of this one"
+        ]
+        with timed_cores(
+            (1, 2, 3), 1, folder=tmp_path, system=tmp_path
+        ) as order:  # that it could not use it does not keep
+            assert order == (2, 3, 1)
+
+
+def test_siblings_of_a_taken_core_come_last_and_slow_cores_never(tmp_path: Path):
+    for core in range(6):
+        about = tmp_path / f"cpu{core}"
+        (about / "topology").mkdir(parents=True)
+        (about / "topology" / "thread_siblings_list").write_text(f"{core // 2 * 2}-{core // 2 * 2 + 1}\n")
+        (about / "cpu_capacity").write_text("400\n" if core < 2 else "1024\n")
+    cores = tuple(range(6))
+    with program(HOLD_CORES, str(cores), "1", str(tmp_path)):
+        with timed_cores(cores, 1, folder=tmp_path, system=tmp_path) as order:
+            assert order == (0, 1, 2, 4, 5, 3)
+            with timed_cores(cores, 1, folder=tmp_path, system=tmp_path) as third:
+                assert third[-1] in (2, 4)
+        with timed_cores((0, 1, 5), 1, folder=tmp_path, system=tmp_path) as order:
+            assert order == (0, 1, 5)
+
+
+def test_without_a_folder_for_locks_a_search_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    (tmp_path / "leases").write_text("")
+    with timed_cores((0, 1), 1, folder=tmp_path / "leases", system=tmp_path) as order:
+        assert order == (0, 1)
+    assert len(caplog.records) == 1
+    assert "searches at the same time may time kernels on one core" in caplog.text

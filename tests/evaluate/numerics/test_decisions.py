@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from evokernel.evaluate.bench.workload import HiddenCase
-from evokernel.evaluate.numerics.correctness import judge_output, judge_timed
+from evokernel.evaluate.numerics.correctness import alike_calls, judge_output, judge_timed
 from evokernel.evaluate.numerics.decisions import DecisionLog
 from evokernel.evaluate.numerics.inputs import draw
 from evokernel.evaluate.numerics.references import native_answer
@@ -196,6 +196,46 @@ def test_in_a_timed_call_as_many_elements_may_jump_as_the_native_answer_tells():
         wrong = answer.clone()
         wrong.view(-1)[places] = value
         assert judge_timed(expected, [wrong], native=native) is not None
+
+
+def few_levels(x: torch.Tensor, w: torch.Tensor, **_: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    values, places = x.topk(8)
+    return values, places, w.sum(1)[places]
+
+
+def test_timed_calls_are_alike_where_numbers_tie_and_nothing_else_differs():
+    bf16 = Tensor("x", ("R", "K"), "bfloat16"), Tensor("w", ("K", "C"), "bfloat16")
+    shapes = ("bfloat16", "int64", "bfloat16")
+    outputs = tuple(Tensor(f"z{place}", ("R", 8), dtype, Role.OUTPUT) for place, dtype in enumerate(shapes))
+    task = task_of(few_levels, ("R", "C"))
+    task = replace(task, signature=replace(task.signature, inputs=bf16, outputs=outputs))
+    one, other = (draw(task, ROWS, "normal", np.random.default_rng(seed)) for seed in (4, 5))
+    expected, native = (
+        expect(task, ROWS, one, distribution="normal"),
+        native_answer(task, ROWS, other),
+    )
+    rows, weights = other["x"], other["w"].sum(1)
+    places = 63 - rows.flip(1).sort(dim=1, descending=True, stable=True).indices[:, :8]
+    kernel = [rows.gather(1, places), places, weights[places]]
+    differing = [float((mine != due).double().mean()) for mine, due in zip(kernel, native, strict=True)]
+    assert min(differing[1:]) > 0.01 > differing[0]
+
+    def alike(*results: torch.Tensor) -> bool:
+        due = [each[None] for each in native]
+        made = [each[None] for each in results]
+        return bool(alike_calls(expected, made, due, share=1.0, rng=np.random.default_rng(0), among=[0])[0])
+
+    assert alike(*kernel)
+    wrong = [each.clone() for each in kernel]
+    wrong[1][:1000] = (wrong[1][:1000] + 1) % 64
+    assert not alike(*wrong)
+    # a check of a single call knows which positions tie
+    mine = 63 - one["x"].flip(1).sort(dim=1, descending=True, stable=True).indices[:, :8]
+    values = one["x"].gather(1, mine), mine, one["w"].sum(1)[mine]
+    assert judge_output(expected, values) is None
+    spoilt = mine.clone()
+    spoilt[7, 3] = one["x"][7].argmin()
+    assert judge_output(expected, [values[0], spoilt, values[2]]) is not None
 
 
 X = torch.tensor([[0.5, 1.5, 3.0, -2.5, 3.0, 0.5]], dtype=torch.float64)
