@@ -324,9 +324,7 @@ class LocalEvaluator:
 
     def _check(self, request: EvaluationRequest, *, sanitize: bool = False) -> dict[str, Any]:
         added = [check.as_message() for check in request.checks]
-        quickly = request.budget is Fidelity.QUICK
-        source = request.candidate.source
-        return {"op": "check", "source": source, "sanitize": sanitize, "quickly": quickly, "added": added}
+        return {"op": "check", "source": request.candidate.source, "sanitize": sanitize, "added": added}
 
     def _timing(self, request: EvaluationRequest) -> dict[str, Any]:
         clock_ms = {

@@ -29,8 +29,8 @@ OTHER_BITS = "nondeterministic: calls on equal inputs gave other bits, all of th
 _NUMBERS = (Status.NUMERICAL, Status.NONFINITE)
 _TINY_SHAPES = 4
 """Odd shapes that are checked on tiny numbers, too."""
-_QUICK_SHAPES, _SINGLED_OUT, _WINNERS_SHAPES = 16, 8, 96
-"""Odd shapes of a quick evaluation on a GPU, and shapes for the numbers in a program, of winners more."""
+_SINGLED_OUT, _WINNERS_SHAPES = 8, 96
+"""Shapes for the numbers in a program, in a search and of a winner."""
 _SANITIZED_TRIES = 2
 """Runs that must be out of time before that is a finding: the machine may be busy."""
 
@@ -40,7 +40,6 @@ def check(
     executable: bytes | None,
     *,
     thoroughly: bool,
-    quickly: bool = False,
     numbers: Sequence[int] = (),
 ) -> PhaseVerdict:
     """Return the verdict of the first failed check, or one without status; `metrics` has seconds by stage.
@@ -48,7 +47,6 @@ def check(
     Args:
         executable: the build with sanitizers.
         thoroughly: the session's own sanitizers run, too.
-        quickly: on a GPU a few of the odd shapes are drawn, anew for each candidate.
         numbers: those in the candidate's machine code, where they are known.
     """
     bench, began = session.bench, time.monotonic()
@@ -60,7 +58,7 @@ def check(
         if not found and time.monotonic() > deadline:
             text = f"the checks took more than {deadline - began:g} s in all; the kernel is far too slow"
             found = PhaseVerdict(Status.TIMEOUT, Stage.CORRECTNESS, text)
-    found = found or try_odd_shapes(session, quickly=quickly)
+    found = found or try_odd_shapes(session)
     found = found or try_singled_out(session, numbers, most=_WINNERS_SHAPES if bench.final else _SINGLED_OUT)
     for bound in bench.workloads:  # a kernel may reach the buffers of other workloads, too
         found = found or out_of_bounds(bound, Stage.CORRECTNESS)
@@ -109,17 +107,12 @@ def _try(
     return found
 
 
-def try_odd_shapes(session: CandidateSession, *, quickly: bool = False) -> PhaseVerdict | None:
-    """Return the verdict where a kernel is wrong on shapes that no other check has, or on tiny numbers.
-
-    With `quickly` a GPU, where a call costs more than on a processor, tries a few of them.
-    """
+def try_odd_shapes(session: CandidateSession) -> PhaseVerdict | None:
+    """Return the verdict where a kernel is wrong on shapes that no other check has, or on tiny numbers."""
     bench = session.bench
-    odd, tiny = [*bench.odd], [TINY] if TINY in bench.task.distributions else []
-    if quickly and bench.device.device_class != "cpu":
-        odd = [odd[place] for place in bench.rng.permutation(len(odd))[:_QUICK_SHAPES]]
-    plan = [(bound, bench.task.distributions[0]) for bound in odd]
-    plan += itertools.product(odd[:_TINY_SHAPES], tiny)
+    tiny = [TINY] if TINY in bench.task.distributions else []
+    plan = [(bound, bench.task.distributions[0]) for bound in bench.odd]
+    plan += itertools.product(bench.odd[:_TINY_SHAPES], tiny)
     tried = (_try(session, bound, (distribution,), Stage.CORRECTNESS) for bound, distribution in plan)
     return next(filter(None, tried), None)
 

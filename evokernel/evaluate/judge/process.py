@@ -121,7 +121,6 @@ class JudgeServer:
             self._session,
             blobs[1] if len(blobs) > 1 else None,
             thoroughly=message["sanitize"],
-            quickly=message["quickly"],
             numbers=message.get("numbers", ()),
         )
         outcome = replace(outcome, metrics={**outcome.metrics, **opened})

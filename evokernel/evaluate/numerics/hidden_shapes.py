@@ -23,8 +23,9 @@ _VECTOR, _TILE = 16, 64
 """Elements of a processor's widest vector, mostly, and of a tile of some."""
 _BLOCKS = (96, 128, 192, 256, 384, 512, 1024)
 """Sizes of blocks in many kernels, where code is other behind the last whole one."""
-_TENSORS_DRAWN = 320
-"""Tensors of all shapes for compiled kernels: a deep network has hundreds, and as many launches to record."""
+_COMPILED, _TENSORS_DRAWN = 16, 240
+"""Shapes for compiled kernels in a search, and tensors of all of them: a deep network has hundreds, and many launches to
+record."""
 _LEAST_ALONE = 2
 """Shapes that need other machine code: compiling a large kernel takes seconds."""
 _TAILED_BYTES, _TAILED_SPANS = 1 << 19, (127, 63, 47, 31)
@@ -230,18 +231,17 @@ def singled_out_workloads(
 def compiled_workloads(
     task: Task, probes: Sequence[Workload], offered: WorkloadSet, rng: np.random.Generator, *, final: bool
 ) -> tuple[Workload, ...]:
-    """Return small and lopsided shapes for kernels that are compiled for shapes, most of which need no other code.
+    """Return lopsided and small shapes for kernels that are compiled for shapes, few of which need other code.
 
-    Triton's compiler makes other code where a size is 1 or a multiple of 16, and many kernels round sizes up to powers
-    of two. Here each remainder by 64 comes, but multiples of 16, at sizes between the same powers of two as those of
-    the second hidden shape; lopsided shapes get sizes of their kind. Winners also meet two in which one dimension alone
-    is least.
+    Triton's compiler makes other code where a size, or a product of sizes, is 1 or a multiple of 16, and many kernels
+    round sizes up to powers of two. Here sizes are odd, and in the small shapes they lie between the same powers of two
+    as those of the second hidden shape. Winners meet every odd remainder by 64, and two shapes in which one dimension
+    alone is least; a search some of them, since what a program launches is recorded for each.
     """
     like = _cut_down(task, probes[1], offered, _SMALL_BYTES)
-    remainders = [tail for tail in range(_TILE) if tail % _VECTOR]
-    tails = {name: rng.permutation(remainders).tolist() for name in offered.probe}
-    found = []
-    for number in range(len(remainders) if tails else 0):
+    found = [_uneven(offered, shape.dims) for shape in lopsided_workloads(task, offered, rng)]
+    tails = {name: rng.permutation(range(1, _TILE, 2)).tolist() for name in offered.probe}
+    for number in range(_TILE // 2 if tails else 0):
 
         def beside(name: str, size: _Range, *, number: int = number) -> int:
             least = 1 << int(like[name]).bit_length() - 1
@@ -251,13 +251,12 @@ def compiled_workloads(
             return int(rng.choice(by_tile or [each for each in sizes if each % _VECTOR == tail % _VECTOR] or sizes))
 
         found.append(_each_chosen(offered, beside))
-    found += [_uneven(offered, shape.dims) for shape in lopsided_workloads(task, offered, rng)]
     for least in rng.permutation([*offered.probe])[:_LEAST_ALONE] if final and len(offered.probe) > 1 else ():
         found.append({**like, least: offered.range_of(least, Workload("", like).sizes)[0]})
     lifted = (_lifted(offered, dims) for dims in found)
     kept = [dims for dims in lifted if task.bytes_at(Workload("", dims)) <= _LOPSIDED_BYTES]
     most = _TENSORS_DRAWN // len(task.signature.tensors)
-    return compiled_again([kept[place] for place in sorted(rng.permutation(len(kept))[:most])])
+    return compiled_again(kept[: most if final else min(most, _COMPILED)])
 
 
 def compiled_again(shapes: Sequence[Mapping[str, int | float]]) -> tuple[Workload, ...]:
@@ -266,16 +265,14 @@ def compiled_again(shapes: Sequence[Mapping[str, int | float]]) -> tuple[Workloa
 
 
 def _uneven(offered: WorkloadSet, dims: Mapping[str, int | float]) -> dict[str, int | float]:
-    """Return a shape with sizes beside those that are 1 or a multiple of 16, where their ranges allow it."""
+    """Return a shape with odd sizes of at least 3 near those that are given, where their ranges allow it."""
     shape = dict(dims)
     for name, ends in offered.probe.items():
         low, high = offered.range_of(name, Workload("", shape).sizes)
         size = int(shape[name])
         if not any(isinstance(end, str) for end in ends):
             high = max(high, size)
-        if size == 1 or size % _VECTOR == 0:
-            size += 2 if size == 1 else -1
-        shape[name] = min(max(size, low), high)
+        shape[name] = min(max(3, size - 1 | 1, low), high)
     return shape
 
 

@@ -3,13 +3,12 @@
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from evokernel.errors import HarnessError, KernelFault, KilledFromOutside, WorkerDied, WorkerError, WorkerTimeout
 from evokernel.evaluate.bench.feedback import failure
 from evokernel.evaluate.bench.workload import WorkloadPurpose
-from evokernel.evaluate.judge.checks import check_added, try_odd_shapes
+from evokernel.evaluate.judge.checks import check_added
 from evokernel.records.evaluation import Mode, Stage, Status
 
 FAULTS = [
@@ -46,27 +45,6 @@ def test_a_worker_cannot_tell_of_hidden_shapes_where_it_ends_on_another() -> Non
     found = check_added(session)
     assert found.status is Status.WORKER_DIED
     assert found.feedback == "on 1024x1024: killed by SIGABRT"
-
-
-@pytest.mark.parametrize(
-    ("device_class", "quickly", "tried"), [("cuda", True, 16), ("cuda", False, 70), ("cpu", True, 70)]
-)
-def test_a_quick_evaluation_on_a_gpu_draws_some_of_the_odd_shapes(device_class: str, quickly: bool, tried: int) -> None:
-    odd = [SimpleNamespace(kind=WorkloadPurpose.PROBE, broken_guards=tuple, number=number) for number in range(70)]
-    bench = SimpleNamespace(
-        odd=tuple(odd),
-        task=SimpleNamespace(distributions=("normal",)),
-        device=SimpleNamespace(device_class=device_class),
-        rng=np.random.default_rng(0),
-        spare_memory=lambda bound: None,
-    )
-    called: list[int] = []
-    session: Any = SimpleNamespace(bench=bench, compare=lambda bound, *_: called.append(bound.number))
-    assert try_odd_shapes(session, quickly=quickly) is None
-    assert len(set(called)) == len(called) == tried
-    before, called[:] = tuple(called), ()
-    assert try_odd_shapes(session, quickly=quickly) is None
-    assert (tuple(called) != before) == (tried < 70)
 
 
 def test_that_time_ran_out_is_told_everywhere() -> None:
