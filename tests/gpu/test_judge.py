@@ -170,8 +170,13 @@ def test_bad_host_code_is_a_result_and_tricks_do_nothing(name: str, judged: tupl
         assert found[name].status is ON_THE_HOST[name][1], found[name].feedback
 
 
-def test_a_winner_meets_shapes_that_need_other_code() -> None:
-    wrong_on_one_column = MODULE.format(body=RIGHT, host="pass").replace("x, y, R * C,", "x, y, R * C - (C == 1 < R),")
-    (found,) = asyncio.run(_judge({"winner": wrong_on_one_column}, Fidelity.FINAL)).values()
+@pytest.mark.parametrize(
+    "wrong",
+    ["C == 1 < R", "R > 40 and C < 300", "C > 64 and C % 64 == 7"],
+    ids=["one column", "short rows", "one tail"],
+)
+def test_a_winner_meets_shapes_that_a_search_may_not(wrong: str) -> None:
+    source = MODULE.format(body=RIGHT, host="pass").replace("x, y, R * C,", f"x, y, R * C - ({wrong}),")
+    (found,) = asyncio.run(_judge({"winner": source}, Fidelity.FINAL)).values()
     assert not found.ok
     assert found.stage is Stage.CORRECTNESS, found.feedback

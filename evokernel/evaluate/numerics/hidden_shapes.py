@@ -23,9 +23,8 @@ _VECTOR, _TILE = 16, 64
 """Elements of a processor's widest vector, mostly, and of a tile of some."""
 _BLOCKS = (96, 128, 192, 256, 384, 512, 1024)
 """Sizes of blocks in many kernels, where code is other behind the last whole one."""
-_COMPILED, _TENSORS_DRAWN = 16, 240
-"""Shapes for compiled kernels in a search, and tensors of all of them: a deep network has hundreds, and many launches to
-record."""
+_COMPILED, _LOPSIDED, _TENSORS_DRAWN = 16, 2, 240
+"""Shapes for compiled kernels in a search, lopsided ones of them, and tensors of all: a deep network has hundreds."""
 _LEAST_ALONE = 2
 """Shapes that need other machine code: compiling a large kernel takes seconds."""
 _TAILED_BYTES, _TAILED_SPANS = 1 << 19, (127, 63, 47, 31)
@@ -235,26 +234,29 @@ def compiled_workloads(
 
     Triton's compiler makes other code where a size, or a product of sizes, is 1 or a multiple of 16, and many kernels
     round sizes up to powers of two. Here sizes are odd, and in the small shapes they lie between the same powers of two
-    as those of the second hidden shape. Winners meet every odd remainder by 64, and two shapes in which one dimension
-    alone is least; a search some of them, since what a program launches is recorded for each.
+    as those of the second hidden shape. Winners meet every odd remainder by 64, all lopsided shapes, and two in which
+    one dimension alone is least; a search some of these, since all that a program launches is recorded for each.
     """
     like = _cut_down(task, probes[1], offered, _SMALL_BYTES)
-    found = [_uneven(offered, shape.dims) for shape in lopsided_workloads(task, offered, rng)]
+    *others, equal = [_uneven(offered, each.dims) for each in lopsided_workloads(task, offered, rng)] or [{}]
+    found = [dims for dims in (equal, *(others[place] for place in rng.permutation(len(others)))) if dims]
+    if not final:
+        found = found[:_LOPSIDED]
     tails = {name: rng.permutation(range(1, _TILE, 2)).tolist() for name in offered.probe}
     for number in range(_TILE // 2 if tails else 0):
 
         def beside(name: str, size: _Range, *, number: int = number) -> int:
             least = 1 << int(like[name]).bit_length() - 1
-            sizes = range(max(size.low, least), min(size.high, 2 * least - 1) + 1) or range(size.low, size.high + 1)
-            tail = tails[name][number]
+            between = range(max(size.low, least), min(size.high, 2 * least - 1) + 1) or range(size.low, size.high + 1)
+            sizes, tail = [each for each in between if each % 2] or [*between], tails[name][number]
             by_tile = [each for each in sizes if each % _TILE == tail]
             return int(rng.choice(by_tile or [each for each in sizes if each % _VECTOR == tail % _VECTOR] or sizes))
 
         found.append(_each_chosen(offered, beside))
     for least in rng.permutation([*offered.probe])[:_LEAST_ALONE] if final and len(offered.probe) > 1 else ():
         found.append({**like, least: offered.range_of(least, Workload("", like).sizes)[0]})
-    lifted = (_lifted(offered, dims) for dims in found)
-    kept = [dims for dims in lifted if task.bytes_at(Workload("", dims)) <= _LOPSIDED_BYTES]
+    lifted = {str(dims): dims for dims in (_lifted(offered, dims) for dims in found)}  # ranges may be narrow
+    kept = [dims for dims in lifted.values() if task.bytes_at(Workload("", dims)) <= _LOPSIDED_BYTES]
     most = _TENSORS_DRAWN // len(task.signature.tensors)
     return compiled_again(kept[: most if final else min(most, _COMPILED)])
 

@@ -178,8 +178,8 @@ def test_shapes_for_compiled_kernels_leave_odd_tails_and_need_no_other_code_but_
     assert {(size["R"] == 1, size["C"] == 3) for size in (first, second)} == {(False, True), (True, False)}
     searched = compiled_workloads(task, probes, workloads, rng, final=False)
     assert len(searched) == 16
-    assert any(shape.sizes["R"] == shape.sizes["C"] for shape in searched)
-    assert any(shape.sizes["R"] > 8 * shape.sizes["C"] for shape in searched)
+    assert searched[0].sizes["R"] == searched[0].sizes["C"]
+    assert any(size["R"] > 8 * size["C"] for size in sizes)
     assert [again.sizes for again in compiled_again([each.dims for each in searched])] == [s.sizes for s in searched]
 
 
