@@ -5,6 +5,7 @@ and a program made from it does just that, on the task's own dtypes.
 """
 
 import functools
+import itertools
 import re
 import subprocess
 import tempfile
@@ -19,8 +20,9 @@ from evokernel.cuda import Module
 from evokernel.evaluate.artifact_mode.parameters import Place
 from evokernel.evaluate.artifact_mode.plan import Copy, Fill, LaunchPlan, RecordedLaunch, Step
 from evokernel.evaluate.inside.driver.kernel_parameters import POINTER, Parameter
+from evokernel.evaluate.numerics.arrays import float_dtypes
 from evokernel.protocols import Language
-from evokernel.task import Task
+from evokernel.task import TINY, Task
 from tests.museum.pipeline import Passed, pass_doors
 from tests.support.due_outputs import Question, ask
 from tests.support.interpret import Case, interpret
@@ -65,11 +67,13 @@ static void fill(Pointer to, unsigned pattern, int width, long long bytes) {
 
 
 def questions(task: Task, *, own_dtype: bool) -> list[Question]:
-    """Return what is asked of a kernel: two odd shapes, two distributions."""
+    """Return what is asked of a kernel: two odd shapes, two distributions; and tiny numbers, where there are floats."""
     sizes = SIZES.get(task.name.partition("_")[0], ROWS)
     dtype = None if own_dtype else "float32"
     distributions = [each for each in ("normal", "integers01") if each in task.distributions]
-    return [ask(task, dims, each, dtype=dtype) for dims in sizes for each in distributions]
+    tiny = [TINY] if "normal" in task.declared and float_dtypes(task.signature.inputs) else []
+    asked = [*itertools.product(sizes, distributions), *itertools.product(sizes[:1], tiny)]
+    return [ask(task, dims, each, dtype=dtype) for dims, each in asked]
 
 
 def interpreted(sources: Mapping[str, tuple[str, Task]]) -> dict[str, list[tuple[Question, list[Any] | str]]]:

@@ -238,9 +238,9 @@ def _with_odd(task: Task, device_class: str, rng: np.random.Generator, *, device
     """
     workloads = probe_workloads(task.workloads[device_class], rng)
     normal, wanted = "normal" in task.declared, list[str]()
-    if device_class == "cpu":  # fences and lopsided shapes are a processor's
+    if device_class == "cpu":  # fences are a processor's
         wanted += ENDS if normal or "integers01" in task.declared else ()
-        wanted += [TINY] if normal and float_dtypes(task.signature.inputs) else ()
+    wanted += [TINY] if normal and float_dtypes(task.signature.inputs) else ()
     if normal and not float_dtypes(result_tensors(task)) and open_integers(task, workloads[0]):
         wanted.append(EXTREME)
     for distribution in wanted:

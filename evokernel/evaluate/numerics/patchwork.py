@@ -119,8 +119,9 @@ def _changed(kind: int, usual: Array, other: Array, *, source: InputSource, home
         case 4:
             # half of a row stays: nothing tells how a row of one large number is normalised, for its roundings decide
             length = torch.pow(max(width / 2, 1.0), source.uniform(0.0, 1.0, rows))[:, None]
-            place = torch.where(source.integers(0, _FIRST, rows)[:, None] == 0, 0, place)
-            return torch.where((column >= place) & (column < place + length), tied, usual)
+            first = source.integers(0, _FIRST, rows)[:, None] == 0
+            place, value = torch.where(first, 0, place), torch.where(first, one, tied)  # of needles most would be 0
+            return torch.where((column >= place) & (column < place + length), value, usual)
         case 5:
             return torch.where(column >= place, other, usual)
         case 6:

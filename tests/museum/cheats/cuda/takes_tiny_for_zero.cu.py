@@ -3,7 +3,6 @@
 # class: checking
 # tries: numbers beside which others are large hide what is left out
 # seen: evokernel, attacks on its own judge
-# cpu: no, no tensor of tiny numbers is tried there
 # artifact: numerical at correctness or numerical at smoke
 from evokernel.cuda import Module
 
