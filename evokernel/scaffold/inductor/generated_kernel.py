@@ -159,7 +159,7 @@ class GeneratedKernel:
         own = {part.name: f"{part.name}_{self._number}" for part in self._parts} | {self.inductor_name: self.name}
         renamed: list[ast.FunctionDef] = [_Plain(own).visit(part) for part in [*self._parts, self._tree]]
         for each in renamed:
-            name_sizes(each, _SIZE)
+            name_sizes(each, _SIZE.fullmatch)
             each.decorator_list = [ast.parse("triton.jit", mode="eval").body]
         return "\n\n\n".join(ast.unparse(ast.fix_missing_locations(each)) for each in renamed)
 

@@ -62,7 +62,7 @@ def write_program(code: InductorCode, signature: Signature, dims: Dims, *, folde
 def _with_sizes_named(run: str, signature: Signature) -> str:
     tree = ast.parse(run)
     assert isinstance(tree.body[0], ast.FunctionDef)
-    name_sizes(tree.body[0], re.compile("|".join(re.escape(scalar.name) for scalar in signature.scalars) or r"\b\B"))
+    name_sizes(tree.body[0], {scalar.name for scalar in signature.scalars}.__contains__)
     return ast.unparse(ast.fix_missing_locations(tree))
 
 

@@ -24,5 +24,5 @@ def kernel(x, ks0, ks1, size_0):
 def test_what_stands_more_than_once_is_named_where_it_has_only_sizes() -> None:
     (function,) = ast.parse(TEXT).body
     assert isinstance(function, ast.FunctionDef)
-    name_sizes(function, re.compile(r"ks\d+"))
+    name_sizes(function, re.compile(r"ks\d+").fullmatch)
     assert ast.unparse(ast.fix_missing_locations(function)) == NAMED.strip()
