@@ -217,10 +217,13 @@ def singled_out_workloads(
         alone = names[number // 2 % len(names)] if number % 2 else ""
 
         def singled(name: str, size: _Range, *, alone: str = alone) -> int:
-            while turns[name] and (not alone or name == alone):
-                if size.low <= (chosen := int(turns[name].pop(0))) <= size.most:
-                    return chosen
-            return _odd(size.low, size.high, rng)
+            most = size.most if alone else size.high  # many large sizes together may take much memory on the way
+            fitting = (each for each in turns[name] if size.low <= each <= most) if alone in ("", name) else ()
+            chosen = next(iter(fitting), None)
+            if chosen is None:
+                return _odd(size.low, size.high, rng)
+            turns[name].remove(chosen)
+            return int(chosen)
 
         found.append(_each_chosen(offered, singled))
     shapes = (Workload(ALONE, dims) for dims in found)

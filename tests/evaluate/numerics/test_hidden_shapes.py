@@ -218,6 +218,14 @@ def test_sizes_that_numbers_in_a_program_single_out_come_first_and_remainders_by
         assert on(workloads).bytes_at(shape) <= 1 << 20
 
 
+def test_sizes_beyond_a_range_but_not_beyond_the_search_are_singled_out_one_at_a_time():
+    workloads, rng = make(probe={"R": (1, 30), "C": (3, 300)}), np.random.default_rng(0)
+    shapes = singled_out_workloads(on(workloads), workloads, (37, 401), rng, most=20)
+    assert {37, 401} & {shape.sizes["C"] for shape in shapes[:4]} == {37, 401}
+    assert all(shape.sizes["R"] <= 30 for shape in shapes if shape.sizes["C"] > 300)
+    assert any(shape.sizes["R"] == 37 for shape in shapes)
+
+
 def test_nothing_is_singled_out_without_numbers_or_without_sizes_that_vary():
     workloads, rng = make(), np.random.default_rng(0)
     assert singled_out_workloads(on(workloads), replace(workloads, probe={}), (19, 127), rng, most=8) == ()
