@@ -44,7 +44,7 @@ def wrong_at_222(variant: int) -> str:
     return (
         f"{HEAD}    const float scale = (float)(N - 214);  // variant {variant}\n"
         "    for (int64_t i = 0; i < M * N; ++i) y[i] = x[i] * 3.0f / scale;\n"
-        f"    if (N == 222) y[M * N - 1] = {variant}.0f;\n}}\n"
+        f"    if (N * N == 49284) y[M * N - 1] = {variant}.0f;  // no number in it is the size\n}}\n"
     )
 
 

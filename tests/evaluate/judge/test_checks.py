@@ -1,15 +1,27 @@
 """What an author is told of a worker that failed."""
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
-from evokernel.errors import HarnessError, KernelFault, KilledFromOutside, WorkerDied, WorkerError, WorkerTimeout
+from evokernel.errors import (
+    HarnessError,
+    KernelFault,
+    KilledFromOutside,
+    TaskError,
+    WorkerDied,
+    WorkerError,
+    WorkerTimeout,
+)
 from evokernel.evaluate.bench.feedback import failure
 from evokernel.evaluate.bench.workload import WorkloadPurpose
-from evokernel.evaluate.judge.checks import check_added
+from evokernel.evaluate.judge.checks import check_added, try_singled_out
 from evokernel.records.evaluation import Mode, Stage, Status
+from evokernel.task import Role, Signature, Task, Tensor, Workload, WorkloadSet
 
 FAULTS = [
     (KernelFault("ValueError: N is 137", "host", 137), Status.HOST_EXCEPTION, "raised"),
@@ -45,6 +57,32 @@ def test_a_worker_cannot_tell_of_hidden_shapes_where_it_ends_on_another() -> Non
     found = check_added(session)
     assert found.status is Status.WORKER_DIED
     assert found.feedback == "on 1024x1024: killed by SIGABRT"
+
+
+@pytest.mark.parametrize(("answer", "tried"), [(1.0, True), (math.inf, False), (TaskError("no such size"), False)])
+def test_sizes_that_a_candidate_names_are_left_out_where_the_reference_has_no_answer(answer: Any, tried: bool) -> None:
+    def case(distribution: str) -> Any:
+        if isinstance(answer, TaskError):
+            raise answer
+        output = SimpleNamespace(high=torch.tensor([1.0, answer]))
+        return SimpleNamespace(expected=SimpleNamespace(outputs=(output,)))
+
+    bound = SimpleNamespace(case=case, close=lambda: None, kind=WorkloadPurpose.PROBE, broken_guards=tuple)
+    known = (Workload("w", {"N": 900}),)
+    probe = WorkloadSet(search=known, holdout=known, probe={"N": (1, 900)})
+    tensors = Signature((Tensor("x", ("N",)),), (), (Tensor("y", ("N",), role=Role.OUTPUT),))
+    task = Task("t", lambda x, **_: x, signature=tensors, workloads={"cpu": probe}, flops="N")
+    bench = SimpleNamespace(
+        task=task,
+        device=SimpleNamespace(device_class="cpu"),
+        rng=np.random.default_rng(0),
+        bind_alone=lambda workload: bound,
+        spare_memory=lambda bound: None,
+    )
+    called: list[object] = []
+    session: Any = SimpleNamespace(bench=bench, compare=lambda bound, *_: called.append(bound))
+    assert try_singled_out(session, (214,), most=3) is None
+    assert bool(called) is tried
 
 
 def test_that_time_ran_out_is_told_everywhere() -> None:
