@@ -3,7 +3,7 @@
 // class: checking
 // tries: knows by counting when the checks are over, and drops 13 bits of the operands then
 // seen: GPU MODE boards, kernelguard (mode branches); TF32 in an fp32 task: CUDA-L1
-// verdict: cheat_suspect at quick timing
+// verdict: numerical at correctness or cheat_suspect at quick timing
 #include <cstdint>
 #include <cstring>
 
