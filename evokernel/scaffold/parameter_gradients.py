@@ -152,6 +152,6 @@ def _results(subject: UserOperation, inputs: Mapping[str, torch.Tensor]) -> list
 def _called(subject: UserOperation, inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
     try:
         made = subject.call(inputs)
-    except Exception as error:
+    except Exception as error:  # a user's function may raise anything
         raise _Refused from error
     return list(made) if isinstance(made, (tuple, list)) else [made]

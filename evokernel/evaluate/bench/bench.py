@@ -94,15 +94,18 @@ class Bench:
         """Shapes beside the search workloads that kernels are called with; empty unless kernels compile for shapes."""
         if not self.device.compiles_for_shapes:
             return []
-        hidden = [bound for bound in self._own if bound.kind is not WorkloadPurpose.SEARCH]
-        return [dict(bound.workload.dims) for bound in (*hidden, *self.odd)]
+        return [dict(bound.workload.dims) for bound in self._compiled_for]
 
     @property
     def shape_numbers(self) -> dict[BoundWorkload, int]:
         """The number of each workload's shape in a build: search workloads, hidden ones, and those that were added."""
         search = [bound for bound in self._own if bound.kind is WorkloadPurpose.SEARCH]
-        hidden = [bound for bound in self._own if bound.kind is not WorkloadPurpose.SEARCH]
-        return {bound: number for number, bound in enumerate((*search, *hidden, *self.odd, *self.added))}
+        return {bound: number for number, bound in enumerate((*search, *self._compiled_for, *self.added))}
+
+    @property
+    def _compiled_for(self) -> tuple[BoundWorkload, ...]:
+        """The hidden workloads in the order in which kernels are compiled for them."""
+        return (*(bound for bound in self._own if bound.kind is not WorkloadPurpose.SEARCH), *self.odd)
 
     def floor(self, workload: Workload) -> Floor:
         """Return the least time the device could need for a workload."""
