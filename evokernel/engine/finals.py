@@ -48,7 +48,7 @@ class FinalMeasurements:
         name = f"the seed {elite.candidate.id}, to compare with," if is_seed else elite.candidate.id
         fresh = "fresh process" if processes == 1 else "fresh processes"
         where = "one process" if briefly and self._kept else f"{processes} {fresh}"  # of the winner's, mostly
-        about = self._about(elite, processes, opened=briefly and self._kept)
+        about = self._about(elite, processes, briefly=briefly)
         begins, began = Notice(f"measuring {name} anew in {where}, and on held-out workloads{about}"), time.monotonic()
 
         def after_process(ended: int, of: int) -> None:
@@ -97,13 +97,13 @@ class FinalMeasurements:
             )
             self._notify(Notice(text, warning=True, kind=RemarkKind.NOTE, candidate=id_))
 
-    def _about(self, elite: Elite, processes: int, *, opened: bool) -> str:
+    def _about(self, elite: Elite, processes: int, *, briefly: bool) -> str:
         """Say how long that may take, by the longest measurement in the search; nothing where there is none."""
         known = {
             self._settings.quick_ms: self._verdicts.stored(elite.candidate.id, elite.program_hash, Fidelity.QUICK),
             self._settings.precise_ms: self._verdicts.stored(elite.candidate.id, elite.program_hash, Fidelity.PRECISE),
         }
-        seconds = 0.0
+        opened, seconds, sanitized = briefly and self._kept, 0.0, True
         for clock_ms, stored in known.items():
             metrics = stored.evaluation.metrics if stored is not None else {}
             if "time_s" in metrics:
@@ -111,4 +111,7 @@ class FinalMeasurements:
                 longer = 2 * (self._settings.final_ms / self._settings.final_processes / clock_ms) ** 0.75
                 opening_s = 0.0 if opened else self._opening_s
                 seconds = processes * (opening_s + 2 * metrics.get("check_s", 0.0) + longer * metrics["time_s"])
-        return f": about {seconds:.0f} s" if seconds else ""
+                seconds += 0.0 if opened else metrics.get("build_s", 0.0)  # once more, for the held-out workloads
+                sanitized = briefly or bool(metrics.get("sanitized"))  # they run once, and only on a winner
+        besides = "" if sanitized else ", and what the sanitizers take"
+        return f": about {seconds:.0f} s{besides}" if seconds else ""

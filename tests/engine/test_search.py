@@ -315,19 +315,24 @@ def test_a_kernel_whose_quick_timing_took_as_long_as_a_precise_one_is_not_timed_
     assert precise[1] == 0
 
 
-def test_a_final_measurement_says_how_long_it_takes_and_how_far_it_is(path: Path) -> None:
+@pytest.mark.parametrize("sanitized", [True, False])
+def test_a_final_measurement_says_how_long_it_takes_and_how_far_it_is(path: Path, sanitized: bool) -> None:
+    metrics = {"check_s": 0.5, "time_s": 2.0, "build_s": 3.0, "sanitized": float(sanitized)}
+
     class Timed(InstantEvaluator):
         async def evaluate(self, request: EvaluationRequest) -> Evaluation:
             if request.after_process is not None and not request.processes:
                 request.after_process(1, 3)
-            return replace(await super().evaluate(request), metrics={"check_s": 0.5, "time_s": 2.0})
+            return replace(await super().evaluate(request), metrics=metrics)
 
     heard = Heard()
     run(path, Timed(), heard, budget={"evaluations": 20})
     said = "\n".join(heard.notes)
-    assert re.search(r"anew in 3 fresh processes, and on held-out workloads: about (18|46) s\n", said)
+    begins = re.search(r"anew in 3 fresh processes, and on held-out workloads: about (21|49) s(.*)\n", said)
+    assert begins is not None
+    assert begins[2] == ("" if sanitized else ", and what the sanitizers take")
     assert "measured in 1 of 3 fresh processes; about 0 s are left" in said
-    assert re.search(r"the seed \w+, to compare with, anew in one process, and on held-out workloads: about ", said)
+    assert re.search(r"the seed \w+, to compare with, anew in one process, and on held-out workloads: about \d+ s\n", said)
 
 
 def test_a_fault_in_a_final_measurement_leaves_the_next_contender_a_chance(path: Path) -> None:
