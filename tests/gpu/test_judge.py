@@ -172,8 +172,8 @@ def test_bad_host_code_is_a_result_and_tricks_do_nothing(name: str, judged: tupl
 
 @pytest.mark.parametrize(
     "wrong",
-    ["C == 1 < R", "R > 40 and C < 300", "C > 64 and C % 64 == 7"],
-    ids=["one column", "short rows", "one tail"],
+    ["C == 1 < R", "R > 40 and C < 300", "C > 64 and C % 64 == 7", "R == 7 * 41 or C == 7 * 41"],
+    ids=["one column", "short rows", "one tail", "a size of its own"],
 )
 def test_a_winner_meets_shapes_that_a_search_may_not(wrong: str) -> None:
     source = MODULE.format(body=RIGHT, host="pass").replace("x, y, R * C,", f"x, y, R * C - ({wrong}),")

@@ -36,6 +36,8 @@ class BenchSetup:
     """The file of a user's kernel that is one of the baselines; empty where there is none."""
     dtype: str = ""
     """One of the task's further dtypes, which a winner is tried at; empty for the task's own."""
+    numbers: Sequence[int] = ()
+    """Those in a winner's text, where kernels are compiled for shapes."""
 
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> Self:
@@ -53,4 +55,5 @@ class BenchSetup:
             distributions=message.get("distributions") or (),
             expert=message.get("expert", ""),
             dtype=message.get("dtype", ""),
+            numbers=message.get("numbers") or (),
         )

@@ -255,7 +255,7 @@ class LocalEvaluator:
         if self._setup.device_class == "cuda":
             await slot.close()  # its buffers take much of the device's memory; a new one starts when needed
         expert = "" if dtype else self._expert  # a user's kernel need not take it
-        setup = self._setup.joining(self.identity, expert=expert, final=True, dtype=dtype)
+        setup = self._setup.joining(self.identity, expert=expert, winner=request.candidate.source, dtype=dtype)
         builds = partial(self._build, request, dtype=dtype)
         async with self._lock.alone():
             began = time.monotonic()

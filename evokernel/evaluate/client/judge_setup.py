@@ -6,6 +6,7 @@ from typing import Any
 from evokernel.config.run import EvaluationConfig
 from evokernel.evaluate.client.builds import Shapes
 from evokernel.records.evaluation import EvaluatorIdentity
+from evokernel.source.numbers import numbers_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +45,18 @@ class JudgeSetup:
         return self._common(admit=True, final=False)
 
     def joining(
-        self, identity: EvaluatorIdentity, *, expert: str, final: bool = False, probes: Shapes = (), dtype: str = ""
+        self, identity: EvaluatorIdentity, *, expert: str, winner: str = "", probes: Shapes = (), dtype: str = ""
     ) -> dict[str, Any]:
         """Return the setup of a further judge, which measures no device: the first judge's sheet holds for the run.
 
         Args:
             expert: the file of the kernel that is one of the baselines, or nothing.
-            final: whether it measures a winner.
+            winner: the source of a winner, if it measures one.
             probes: hidden shapes to use instead of drawing some; empty where nothing is compiled for shapes.
             dtype: a further dtype of the task; empty for its own.
         """
         setup = {
-            **self._common(admit=False, final=final),
+            **self._common(admit=False, final=bool(winner)),
             "sheet": dict(identity.device_sheet),
             # the baseline of each search workload is chosen once in a run
             "baseline_us": {name: dict(times) for name, times in identity.baseline_us.items()},
@@ -63,6 +64,8 @@ class JudgeSetup:
         }
         # honest kernels of a further dtype may differ on what the first judge chose
         setup |= {"dtype": dtype} if dtype else {"distributions": list(self.distributions)}
+        if winner and self.device_class == "cuda":
+            setup["numbers"] = numbers_in(winner)
         return setup | {"probes": [dict(dims) for dims in probes]} if probes else setup
 
     def _common(self, *, admit: bool, final: bool) -> dict[str, Any]:

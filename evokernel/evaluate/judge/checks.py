@@ -113,7 +113,11 @@ def try_odd_shapes(session: CandidateSession) -> PhaseVerdict | None:
     tiny = [TINY] if TINY in bench.task.distributions else []
     plan = [(bound, bench.task.distributions[0]) for bound in bench.odd]
     plan += itertools.product(bench.odd[:_TINY_SHAPES], tiny)
-    tried = (_try(session, bound, (distribution,), Stage.CORRECTNESS) for bound, distribution in plan)
+    tried = (
+        _try(session, bound, (distribution,), Stage.CORRECTNESS)
+        for bound, distribution in plan
+        if not bench.final or _has_answer(bound, distribution)  # a search has shapes that no candidate names
+    )
     return next(filter(None, tried), None)
 
 

@@ -160,7 +160,7 @@ def _bind_odd(
     task, rng = groundwork.task, groundwork.rng
     probes = [bound.workload for bound in workloads if bound.kind is WorkloadPurpose.PROBE]
     offered, known, found = task.workloads["cuda"], setup.probes[len(probes) :], []
-    drawn = compiled_workloads(task, probes, offered, rng, final=setup.final)
+    drawn = compiled_workloads(task, probes, offered, rng, final=setup.final, numbers=setup.numbers)
     shapes = compiled_again(known) if known else drawn
     for shape in shapes:
         make = partial(make_arena, shape)

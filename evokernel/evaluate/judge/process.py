@@ -204,7 +204,7 @@ def prepare(setup: Mapping[str, Any]) -> Message:
     offered = task.workloads[setup["device"]]
     rng = np.random.default_rng(int.from_bytes(os.urandom(16), "little"))
     probes = probe_workloads(offered, rng)
-    odd = compiled_workloads(task, probes, offered, rng, final=ready.final)
+    odd = compiled_workloads(task, probes, offered, rng, final=ready.final, numbers=ready.numbers)
     _compile_alone(ready)
     if setup["imports"] and any(isinstance(each, Compiled) for each in panel_functions(task).values()):
         importlib.import_module("torch._inductor.compile_fx")  # its first call would: a second or more

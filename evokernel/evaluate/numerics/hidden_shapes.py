@@ -25,8 +25,8 @@ _BLOCKS = (96, 128, 192, 256, 384, 512, 1024)
 """Sizes of blocks in many kernels, where code is other behind the last whole one."""
 _COMPILED, _LOPSIDED, _TENSORS_DRAWN = 16, 2, 240
 """Shapes for compiled kernels in a search, lopsided ones of them, and tensors of all: a deep network has hundreds."""
-_LEAST_ALONE = 2
-"""Shapes that need other machine code: compiling a large kernel takes seconds."""
+_LEAST_ALONE, _NAMED = 2, 16
+"""Shapes of winners that need other machine code, or may: compiling a large kernel takes seconds."""
 _TAILED_BYTES, _TAILED_SPANS = 1 << 19, (127, 63, 47, 31)
 """Size of the tensors, at most, and the sizes that dimensions may have above their least ones, the widest first."""
 
@@ -231,14 +231,21 @@ def singled_out_workloads(
 
 
 def compiled_workloads(
-    task: Task, probes: Sequence[Workload], offered: WorkloadSet, rng: np.random.Generator, *, final: bool
+    task: Task,
+    probes: Sequence[Workload],
+    offered: WorkloadSet,
+    rng: np.random.Generator,
+    *,
+    final: bool,
+    numbers: Sequence[int] = (),
 ) -> tuple[Workload, ...]:
     """Return lopsided and small shapes for kernels that are compiled for shapes, few of which need other code.
 
     Triton's compiler makes other code where a size, or a product of sizes, is 1 or a multiple of 16, and many kernels
     round sizes up to powers of two. Here sizes are odd, and in the small shapes they lie between the same powers of two
-    as those of the second hidden shape. Winners meet every odd remainder by 64, all lopsided shapes, and two in which
-    one dimension alone is least; a search some of these, since all that a program launches is recorded for each.
+    as those of the second hidden shape. Winners meet every odd remainder by 64, all lopsided shapes, two in which one
+    dimension alone is least, and last sizes that the `numbers` in their text single out; a search meets some of the
+    first, since all that a program launches is recorded for each.
     """
     like = _cut_down(task, probes[1], offered, _SMALL_BYTES)
     *others, equal = [_uneven(offered, each.dims) for each in lopsided_workloads(task, offered, rng)] or [{}]
@@ -261,7 +268,10 @@ def compiled_workloads(
     lifted = {str(dims): dims for dims in (_lifted(offered, dims) for dims in found)}  # ranges may be narrow
     kept = [dims for dims in lifted.values() if task.bytes_at(Workload("", dims)) <= _LOPSIDED_BYTES]
     most = _TENSORS_DRAWN // len(task.signature.tensors)
-    return compiled_again(kept[: most if final else min(most, _COMPILED)])
+    if not final:
+        return compiled_again(kept[: min(most, _COMPILED)])
+    named = singled_out_workloads(task, offered, numbers, rng, most=min(_NAMED, most // 2))
+    return compiled_again([*kept[: most - len(named)], *(workload.dims for workload in named)])
 
 
 def compiled_again(shapes: Sequence[Mapping[str, int | float]]) -> tuple[Workload, ...]:

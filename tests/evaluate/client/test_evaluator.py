@@ -222,6 +222,13 @@ def test_a_winner_is_measured_on_several_gpus_at_a_time():
     assert len({str(hidden) for _, hidden in language.built_for}) == 4
 
 
+def test_judges_of_a_winner_are_told_the_numbers_in_its_text():
+    judges = Judges()
+    tell(judges, judging("wrong = N == 1009", budget=Fidelity.FINAL), count=1)
+    assert [judge.setup.get("numbers") for judge in judges.started if judge.setup["final"]] == [(1009,)] * 3
+    assert not any("numbers" in judge.setup for judge in judges.started if not judge.setup["final"])
+
+
 def test_on_one_gpu_one_process_comes_after_the_other_and_none_beside_the_search():
     alive: list[int] = []
 

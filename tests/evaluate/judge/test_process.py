@@ -96,7 +96,8 @@ def test_a_judge_that_has_drawn_its_shapes_before_the_start_judges_on_them(tmp_p
     task = contract.write_task(tmp_path)
 
     async def work(client: JudgeClient) -> tuple[Any, Any]:
-        drawn = await client.ask({"op": "prepare", **setup(task), "final": True, "imports": True})
+        winner = {"final": True, "numbers": [78]}
+        drawn = await client.ask({"op": "prepare", **setup(task), **winner, "imports": True})
         hello = await client.ask({"op": "start", **setup(task), "final": True, "probes": drawn["probes"]})
         return drawn, hello
 
@@ -107,6 +108,7 @@ def test_a_judge_that_has_drawn_its_shapes_before_the_start_judges_on_them(tmp_p
     assert drawn["hidden_shapes"] == [*probes, *held_out, *odd]  # in the order in which a judge numbers them
     assert len(probes) >= 2
     assert len(odd) > 20
+    assert 78 in {size for shape in odd[-16:] for size in shape.values()}
     for shape in probes:
         for name, (low, high) in offered.probe.items():
             assert low <= shape[name] <= high

@@ -183,6 +183,17 @@ def test_shapes_for_compiled_kernels_leave_odd_tails_and_need_no_other_code_but_
     assert [again.sizes for again in compiled_again([each.dims for each in searched])] == [s.sizes for s in searched]
 
 
+def test_winners_meet_the_sizes_that_their_text_singles_out():
+    workloads = make(probe={"R": (1, 130), "C": (3, 1500)})
+    rng = np.random.default_rng(0)
+    probes = probe_workloads(workloads, rng)
+    for number, others in ((1009, ()), (287, (2, 4, 16))):
+        numbers = (*others, number)
+        shapes = compiled_workloads(on(workloads), probes, workloads, rng, final=True, numbers=numbers)
+        assert number in {shape.sizes["C"] for shape in shapes}
+        assert len(shapes) <= 80
+
+
 def test_a_task_of_many_tensors_has_few_shapes_for_compiled_kernels():
     workloads = make()
     tensors = Signature(tuple(Tensor(f"w{n}", ("R",)) for n in range(79)), (), (Tensor("y", ("R",), role=Role.OUTPUT),))
