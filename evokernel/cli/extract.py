@@ -1,5 +1,6 @@
 """`evokernel extract`: from a kernel in Triton or CUDA C++ to a task, a seed, an expert to beat and a config."""
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -70,8 +71,6 @@ def command(  # noqa: PLR0913 - one for each option
 
     `evokernel export STORE --patch` writes a winner back behind the function's signature (docs/own_kernels.md).
     """
-    from evokernel.scaffold.extract.extract_project import extract_cuda_project, extract_project
-
     of_cuda = Path(place).suffix == ".cu"
     if of_cuda and not (entry and launch):
         raise click.UsageError(f"{place}: give --entry KERNEL and --launch FILE.py[:FUNCTION], which launches it")
@@ -81,26 +80,18 @@ def command(  # noqa: PLR0913 - one for each option
         raise click.UsageError(
             f"--entry, --launch and --cuda-include are for a file in CUDA C++, FILE.cu; got {place!r}"
         )
-    if not of_cuda and script is None:
+    from evokernel.scaffold.extract.extract_project import extract_cuda_project, extract_project
+
+    if of_cuda:
+        extracted = partial(
+            extract_cuda_project, Path(place), entry=entry, launch=launch, script=script, headers=cuda_include
+        )
+    elif script is not None:
+        extracted = partial(extract_project, place, script=script, config=config)
+    else:
         raise click.UsageError("give --call SCRIPT.py, a script that calls the function")
     click.echo("recording the call, and checking the kernel: half a minute, sometimes more", err=True)
-    if of_cuda:
-        project = extract_cuda_project(
-            Path(place),
-            entry=entry,
-            launch=launch,
-            reference=reference,
-            script=script,
-            out=out,
-            force=force,
-            shapes=shapes,
-            headers=cuda_include,
-        )
-    else:
-        assert script is not None
-        project = extract_project(
-            place, script=script, reference=reference, out=out, force=force, shapes=shapes, config=config
-        )
+    project = extracted(reference=reference, out=out, force=force, shapes=shapes)
     (seed,) = project.seeds
     workloads = project.task.workloads["cuda"]
     facts = {

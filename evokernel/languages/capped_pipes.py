@@ -13,11 +13,14 @@ _BLOCKS_AT_ONCE = 64  # a writer that never pauses must not keep us from the clo
 
 
 class CappedPipes:
-    """Both pipes of a process, read together with other files that a selector watches."""
+    """Both pipes of a process, read together with other files that a selector watches.
+
+    Raises `ValueError` where the process was started without them.
+    """
 
     def __init__(self, process: subprocess.Popen[bytes], selector: selectors.BaseSelector, *, limit_bytes: int) -> None:
-        assert process.stdout is not None
-        assert process.stderr is not None
+        if process.stdout is None or process.stderr is None:
+            raise ValueError("a process was started without pipes for its output")
         self._selector = selector
         self._limit_bytes = limit_bytes
         self._kept = {pipe.fileno(): bytearray() for pipe in (process.stdout, process.stderr)}
