@@ -332,7 +332,9 @@ def test_a_final_measurement_says_how_long_it_takes_and_how_far_it_is(path: Path
     assert begins is not None
     assert begins[2] == ("" if sanitized else ", and what the sanitizers take")
     assert "measured in 1 of 3 fresh processes; about 0 s are left" in said
-    assert re.search(r"the seed \w+, to compare with, anew in one process, and on held-out workloads: about \d+ s\n", said)
+    assert re.search(
+        r"the seed \w+, to compare with, anew in one process, and on held-out workloads: about \d+ s\n", said
+    )
 
 
 def test_a_fault_in_a_final_measurement_leaves_the_next_contender_a_chance(path: Path) -> None:

@@ -1,7 +1,7 @@
 """Hidden shapes: drawn from a task's ranges by the judge's secret, with awkward sizes on purpose."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -108,7 +108,7 @@ def fenced_workloads(task: Task, probes: Sequence[Workload], offered: WorkloadSe
         step = 64 if high >= 64 else 16
         multiple = max(int(shape[name]) // step, 1) * step
         if low <= multiple <= high:
-            shapes.append(_lifted(offered, {**shape, name: multiple}))
+            shapes.append(_fitted(offered, {**shape, name: multiple}))
     return tuple(Workload(ALONE, dims) for dims in shapes)
 
 
@@ -116,7 +116,7 @@ def _cut_down(task: Task, probe: Workload, offered: WorkloadSet, most_bytes: int
     """Return the shape of a hidden workload, with bounds on its dimensions until its tensors are small enough."""
     drawn = dict(probe.dims)
     for most in _CUTS:
-        shape = _lifted(offered, {**drawn, **{name: min(int(drawn[name]), most) for name in offered.probe}})
+        shape = _fitted(offered, {**drawn, **{name: min(int(drawn[name]), most) for name in offered.probe}})
         if task.bytes_at(Workload("", shape)) <= most_bytes:
             break
     return shape
@@ -145,7 +145,8 @@ def tiled_workloads(task: Task, offered: WorkloadSet, rng: np.random.Generator) 
         return max(by_tile or [size for size in sizes if size % _VECTOR == tail % _VECTOR] or sizes)
 
     least = _swept(task, offered, _VECTOR, lambda sizes, tail: sizes[min(tail, len(sizes) - 1)], rng=rng)
-    return (*least, *_swept(task, offered, _TILE, after_a_tile, rng=rng))
+    tiled = _swept(task, offered, _TILE, after_a_tile, rng=rng)
+    return tuple(Workload(ALONE, dims) for dims in _distinct(each.dims for each in (*least, *tiled)))
 
 
 def _swept(
@@ -226,7 +227,7 @@ def singled_out_workloads(
             return int(chosen)
 
         found.append(_each_chosen(offered, singled))
-    shapes = (Workload(ALONE, dims) for dims in found)
+    shapes = (Workload(ALONE, dims) for dims in _distinct(found))
     return tuple(shape for shape in shapes if task.bytes_at(shape) <= _SMALL_BYTES)
 
 
@@ -257,9 +258,8 @@ def compiled_workloads(
 
         found.append(_each_chosen(offered, beside))
     for least in rng.permutation([*offered.probe])[:_LEAST_ALONE] if final and len(offered.probe) > 1 else ():
-        found.append({**like, least: offered.range_of(least, Workload("", like).sizes)[0]})
-    lifted = {str(dims): dims for dims in (_lifted(offered, dims) for dims in found)}  # ranges may be narrow
-    kept = [dims for dims in lifted.values() if task.bytes_at(Workload("", dims)) <= _LOPSIDED_BYTES]
+        found.append(_fitted(offered, {**like, least: offered.range_of(least, Workload("", like).sizes)[0]}))
+    kept = [dims for dims in _distinct(found) if task.bytes_at(Workload("", dims)) <= _LOPSIDED_BYTES]
     most = _TENSORS_DRAWN // len(task.signature.tensors)
     return compiled_again(kept[: most if final else min(most, _COMPILED)])
 
@@ -306,12 +306,23 @@ def hidden_name(workload: Workload) -> str:
     return "a hidden check that was added in this run" if workload.name.startswith(ADDED) else "a hidden shape"
 
 
-def _lifted(offered: WorkloadSet, dims: Mapping[str, int | float]) -> dict[str, int | float]:
-    """Return a shape in which each dimension is at least as large as those before it ask for."""
+def within_ranges(offered: WorkloadSet, shape: Workload) -> bool:
+    """Say whether no dimension of a shape is larger than the task's own hidden workloads may have it."""
+    return all(shape.sizes[name] <= offered.range_of(name, shape.sizes)[1] for name in offered.probe)
+
+
+def _fitted(offered: WorkloadSet, dims: Mapping[str, int | float]) -> dict[str, int | float]:
+    """Return a shape in which each dimension lies in its range, whose ends may follow from those before it."""
     shape = dict(dims)
     for name in offered.probe:
-        shape[name] = max(int(shape[name]), offered.range_of(name, Workload("", shape).sizes)[0])
+        low, high = offered.range_of(name, Workload("", shape).sizes)
+        shape[name] = min(max(int(shape[name]), low), high)
     return shape
+
+
+def _distinct(shapes: Iterable[Mapping[str, int | float]]) -> tuple[dict[str, int | float], ...]:
+    """Return each of some shapes once: in narrow ranges many are drawn again and again."""
+    return tuple({str(dims): dict(dims) for dims in shapes}.values())
 
 
 def _odd(low: int, high: int, rng: np.random.Generator) -> int:

@@ -202,6 +202,24 @@ def test_shapes_for_compiled_kernels_keep_to_ends_that_are_expressions():
     assert compiled_workloads(on(fixed), probes, fixed, rng, final=True) == ()
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_a_size_that_another_one_bounds_gets_smaller_with_it(seed):
+    offered, rng = make(probe={"C": (3, 130), "R": ("C", "C + 9")}), np.random.default_rng(seed)
+    probes = probe_workloads(offered, rng)
+    compiled = compiled_workloads(on(offered), probes, offered, rng, final=True)
+    for shape in (*compiled, *fenced_workloads(on(offered), probes, offered)):
+        assert shape.sizes["C"] <= shape.sizes["R"] <= shape.sizes["C"] + 9
+
+
+def test_a_range_of_few_sizes_gives_each_shape_once():
+    offered, rng = make(probe={"R": (1, 3)}), np.random.default_rng(0)
+    few = replace(offered, search=(Workload("w", {"R": 3, "C": 500}),))
+    tiled = tiled_workloads(on(few), few, rng)
+    assert sorted(shape.sizes["R"] for shape in tiled) == [1, 2, 3]
+    named = singled_out_workloads(on(few), few, (2, 19, 127), rng, most=96)
+    assert len(named) == len({shape.sizes["R"] for shape in named})
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_sizes_that_numbers_in_a_program_single_out_come_first_and_remainders_by_its_own_blocks_next(seed):
     workloads = make(probe={"R": (1, 130), "C": (3, 900)})
