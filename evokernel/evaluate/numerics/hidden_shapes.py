@@ -15,6 +15,8 @@ ALONE = "alone"
 LARGE_SHAPES = BESIDE, BETWEEN = "beside", "between"
 """Names of hidden shapes near those of the search, and down to the others, which are drawn from their ranges."""
 _FENCED_BYTES, _LOPSIDED_BYTES, _SMALL_BYTES = 4 << 20, 8 << 20, 1 << 20
+_TILED_FLOPS = 10_000_000_000
+"""Arithmetic of all tiled shapes together, at most: a judge computes each up to some thirty times, mostly in fp64."""
 _SMALLER = (0.25, 0.75)
 """Least and largest factor on numbers that are no sizes: a part of an admitted number is less strange than twice."""
 _CUTS = (8191, 4093, 2039, 1021, 509, 251, 127, 61)
@@ -135,9 +137,10 @@ def tailed_workloads(task: Task, offered: WorkloadSet, rng: np.random.Generator)
 
 
 def tiled_workloads(task: Task, offered: WorkloadSet, rng: np.random.Generator) -> tuple[Workload, ...]:
-    """Return more small shapes: each size from the least on, and every remainder that a tile leaves.
+    """Return more small shapes: each of the least sizes, as many as a vector has elements, and every tail of a tile.
 
-    Where it can, a tile is before what it leaves: a kernel may be wrong on one tail behind its loop alone.
+    Where it can, a tile is before what it leaves: a kernel may be wrong on one tail behind its loop alone. Shapes with
+    large tensors, such as the weights of a deep network, are left out, and some where all take much arithmetic.
     """
 
     def after_a_tile(sizes: range, tail: int) -> int:
@@ -146,7 +149,14 @@ def tiled_workloads(task: Task, offered: WorkloadSet, rng: np.random.Generator) 
 
     least = _swept(task, offered, _VECTOR, lambda sizes, tail: sizes[min(tail, len(sizes) - 1)], rng=rng)
     tiled = _swept(task, offered, _TILE, after_a_tile, rng=rng)
-    return tuple(Workload(ALONE, dims) for dims in _distinct(each.dims for each in (*least, *tiled)))
+    found = (Workload(ALONE, dims) for dims in _distinct(each.dims for each in (*least, *tiled)))
+    small, flops, kept = (each for each in found if task.bytes_at(each) <= _LOPSIDED_BYTES), 0, list[Workload]()
+    for shape in small:
+        flops += task.flops_at(shape)
+        if flops > _TILED_FLOPS:
+            break
+        kept.append(shape)
+    return tuple(kept)
 
 
 def _swept(
@@ -218,8 +228,8 @@ def singled_out_workloads(
         alone = names[number // 2 % len(names)] if number % 2 else ""
 
         def singled(name: str, size: _Range, *, alone: str = alone) -> int:
-            most = size.most if alone else size.high  # many large sizes together may take much memory on the way
-            fitting = (each for each in turns[name] if size.low <= each <= most) if alone in ("", name) else ()
+            largest = size.most if alone else size.high  # many large sizes together may take much memory on the way
+            fitting = (each for each in turns[name] if size.low <= each <= largest) if alone in ("", name) else ()
             chosen = next(iter(fitting), None)
             if chosen is None:
                 return _odd(size.low, size.high, rng)

@@ -140,6 +140,14 @@ def test_tiled_shapes_have_each_small_size_and_every_tail_behind_a_tile():
     assert tiled_workloads(on(offered), replace(offered, probe={}), np.random.default_rng(0)) == ()
 
 
+def test_a_task_of_large_weights_has_no_tiled_shapes_and_one_of_much_arithmetic_few():
+    offered, rng = make(probe={"R": (2, 20), "C": (1, 300)}), np.random.default_rng(0)
+    weights = replace(on(offered), bytes_moved="100000000")
+    assert tiled_workloads(weights, offered, rng) == ()
+    slow = replace(on(offered), flops="1000000000")
+    assert len(tiled_workloads(slow, offered, rng)) == 10
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_lopsided_shapes_have_one_size_unlike_the_others_and_one_has_equal_sizes(seed):
     offered = make(probe={"R": (1, 20), "C": (3, 100)})
