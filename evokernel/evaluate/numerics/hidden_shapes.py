@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from evokernel.records.hidden_check import ADDED
+from evokernel.source.expressions import evaluate
 from evokernel.task import Task, Workload, WorkloadSet
 
 ALONE = "alone"
@@ -77,9 +78,9 @@ def _like_searched(
     searched = workloads.search[int(rng.integers(len(workloads.search)))]
     sizes = searched.sizes
     for name, ends in workloads.probe.items():
-        low, high = workloads.range_of(name, sizes)
+        low, high = _range_beside(workloads, name, sizes)
         if any(isinstance(end, str) for end in ends):
-            sizes[name] = _odd(low, max(high, low), rng)
+            sizes[name] = _odd(low, high, rng)
         else:
             sizes[name] = max(low, draw(min(high, sizes[name]), sizes[name]))
     return {**searched.dims, **sizes}
@@ -106,7 +107,7 @@ def fenced_workloads(task: Task, probes: Sequence[Workload], offered: WorkloadSe
     least, shape = dict(probes[0].dims), _cut_down(task, probes[1], offered, _FENCED_BYTES)
     shapes = [least, shape]
     for name in offered.probe:
-        low, high = offered.range_of(name, Workload("", shape).sizes)
+        low, high = _range_beside(offered, name, Workload("", shape).sizes)
         step = 64 if high >= 64 else 16
         multiple = max(int(shape[name]) // step, 1) * step
         if low <= multiple <= high:
@@ -268,7 +269,7 @@ def compiled_workloads(
 
         found.append(_each_chosen(offered, beside))
     for least in rng.permutation([*offered.probe])[:_LEAST_ALONE] if final and len(offered.probe) > 1 else ():
-        found.append(_fitted(offered, {**like, least: offered.range_of(least, Workload("", like).sizes)[0]}))
+        found.append(_fitted(offered, {**like, least: _range_beside(offered, least, Workload("", like).sizes)[0]}))
     kept = [dims for dims in _distinct(found) if task.bytes_at(Workload("", dims)) <= _LOPSIDED_BYTES]
     most = _TENSORS_DRAWN // len(task.signature.tensors)
     return compiled_again(kept[: most if final else min(most, _COMPILED)])
@@ -283,7 +284,7 @@ def _uneven(offered: WorkloadSet, dims: Mapping[str, int | float]) -> dict[str, 
     """Return a shape with odd sizes of at least 3 near those that are given, where their ranges allow it."""
     shape = dict(dims)
     for name, ends in offered.probe.items():
-        low, high = offered.range_of(name, Workload("", shape).sizes)
+        low, high = _range_beside(offered, name, Workload("", shape).sizes)
         size = int(shape[name])
         if not any(isinstance(end, str) for end in ends):
             high = max(high, size)
@@ -305,7 +306,7 @@ class _Range:
 def _each_chosen(offered: WorkloadSet, choose: Callable[[str, _Range], int]) -> dict[str, int | float]:
     sizes = offered.fixed_sizes
     for name, ends in offered.probe.items():
-        low, high = offered.range_of(name, sizes)
+        low, high = _range_beside(offered, name, sizes)
         searched = 0 if any(isinstance(end, str) for end in ends) else max(w.sizes[name] for w in offered.search)
         sizes[name] = choose(name, _Range(low, high, max(high, searched)))
     return {**offered.search[0].dims, **sizes}
@@ -318,14 +319,23 @@ def hidden_name(workload: Workload) -> str:
 
 def within_ranges(offered: WorkloadSet, shape: Workload) -> bool:
     """Say whether no dimension of a shape is larger than the task's own hidden workloads may have it."""
-    return all(shape.sizes[name] <= offered.range_of(name, shape.sizes)[1] for name in offered.probe)
+    return all(shape.sizes[name] <= evaluate(high, shape.sizes) for name, (_, high) in offered.probe.items())
+
+
+def _range_beside(offered: WorkloadSet, name: str, sizes: Mapping[str, int]) -> tuple[int, int]:
+    """Return the range of a dimension beside others, which may be as large as in the search.
+
+    Then a lower end that follows from them may lie above the upper one, a number, and is both ends.
+    """
+    low, high = (evaluate(end, sizes) for end in offered.probe[name])
+    return low, max(low, high)
 
 
 def _fitted(offered: WorkloadSet, dims: Mapping[str, int | float]) -> dict[str, int | float]:
     """Return a shape in which each dimension lies in its range, whose ends may follow from those before it."""
     shape = dict(dims)
     for name in offered.probe:
-        low, high = offered.range_of(name, Workload("", shape).sizes)
+        low, high = _range_beside(offered, name, Workload("", shape).sizes)
         shape[name] = min(max(int(shape[name]), low), high)
     return shape
 

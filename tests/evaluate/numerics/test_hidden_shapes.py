@@ -15,6 +15,7 @@ from evokernel.evaluate.numerics.hidden_shapes import (
     singled_out_workloads,
     tailed_workloads,
     tiled_workloads,
+    within_ranges,
 )
 from evokernel.task import Role, Signature, Task, Tensor, Workload, WorkloadSet
 
@@ -217,6 +218,21 @@ def test_a_size_that_another_one_bounds_gets_smaller_with_it(seed):
     compiled = compiled_workloads(on(offered), probes, offered, rng, final=True)
     for shape in (*compiled, *fenced_workloads(on(offered), probes, offered)):
         assert shape.sizes["C"] <= shape.sizes["R"] <= shape.sizes["C"] + 9
+
+
+def test_a_range_from_another_size_to_a_number_goes_with_sizes_as_large_as_in_the_search():
+    offered = replace(make(probe={"R": (1, 64), "C": ("R + 1", 300)}), search=(Workload("w", {"R": 999, "C": 2000}),))
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        probes = probe_workloads(offered, rng)
+        shapes = [*lopsided_workloads(on(offered), offered, rng), *tiled_workloads(on(offered), offered, rng)]
+        shapes += [*tailed_workloads(on(offered), offered, rng), *large_workloads(offered, rng)]
+        shapes += compiled_workloads(on(offered), probes, offered, rng, final=True)
+        shapes += singled_out_workloads(on(offered), offered, (70, 701), rng, most=50)
+        assert all(1 <= shape.sizes["R"] < shape.sizes["C"] for shape in shapes)
+        assert any(shape.sizes["R"] > 300 for shape in shapes)
+        assert not within_ranges(offered, max(shapes, key=lambda shape: shape.sizes["R"]))
+    assert all(within_ranges(offered, shape) for shape in probes)
 
 
 def test_a_range_of_few_sizes_gives_each_shape_once():
