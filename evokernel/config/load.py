@@ -1,6 +1,7 @@
 """The YAML of a run, read and checked: each mistake is a line that names it, before anything starts."""
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -113,17 +114,16 @@ def judge_settings(overrides: Sequence[str], **given: Any) -> EvaluationConfig:
     """
     raw = {**NO_SEARCH, "evaluation": {name: value for name, value in given.items() if value}}
     for override in overrides:
-        if not override.startswith("evaluation."):
+        if not re.match(r"evaluation\.[^=]+=", override):
             raise ConfigError(
                 f"--set {override!r}: expected evaluation.KEY=VALUE, such as evaluation.compile_timeout_s=60; no other "
                 "setting counts where one task's kernels are judged without a search"
             )
         _override(raw, override)
-    places = ConfigPlaces(Path(), "", [each.partition("=")[0] for each in overrides])
-    settings = parse_config(raw, "a judge without a search", places=places).evaluation
-    if settings.hosts != "local":
+    if raw["evaluation"].get("hosts", "local") != "local":
         raise ConfigError("--set evaluation.hosts: a cluster is for searches; leave it out, to judge on this machine")
-    return settings
+    places = ConfigPlaces(Path(), "", [each.partition("=")[0] for each in overrides])
+    return parse_config(raw, "a judge without a search", places=places).evaluation
 
 
 def _for_python(path: Path) -> str:

@@ -254,7 +254,7 @@ def _patience(seeds: Sequence[Seed]) -> str:
     """Return the line of a config that gives compilers more time, where the kernel to start from may need it."""
     room = ((seed.compile_s, *_ROOM_FOR_COMPILERS[seed.language]) for seed in seeds if seed.compile_s)
     needed = max((limit for taken, enough, limit in room if taken > enough), default=None)
-    return f"evaluation: {{compile_timeout_s: {needed:g}}} # many loops\n" if needed else ""
+    return f"evaluation: {{compile_timeout_s: {needed:g}}} # a kernel to start from compiles long\n" if needed else ""
 
 
 def _too_long(subject: UserOperation, layout: Layout) -> str:

@@ -389,4 +389,6 @@ def test_what_is_searched_by_way_of_a_sorter_need_not_be_sorted(tmp_path: Path) 
 @pytest.mark.parametrize(("cpp_s", "triton_s", "limit"), [(1, 9, ""), (9, 9, "60"), (1, 40, "300"), (9, 40, "300")])
 def test_a_config_gives_slow_compilers_more_time(cpp_s: float, triton_s: float, limit: str) -> None:
     seeds = [Seed("cpp", Path("k.cpp"), "", compile_s=cpp_s), Seed("triton", Path("k.py"), "", compile_s=triton_s)]
-    assert _patience(seeds) == (f"evaluation: {{compile_timeout_s: {limit}}} # many loops\n" if limit else "")
+    assert _patience(seeds) == (
+        f"evaluation: {{compile_timeout_s: {limit}}} # a kernel to start from compiles long\n" if limit else ""
+    )

@@ -12,9 +12,9 @@ import torch
 from evokernel.errors import HarnessError
 from evokernel.evaluate.bench.admission import admit, with_patchwork
 from evokernel.evaluate.bench.setup import BenchSetup
-from evokernel.evaluate.bench.workload import TIMED, BoundWorkload, WorkloadPurpose
+from evokernel.evaluate.bench.workload import TIMED, BoundWorkload, WorkloadPurpose, has_answer
 from evokernel.evaluate.memory.arena import Arena
-from evokernel.evaluate.numerics.hidden_shapes import large_workloads, probe_workloads, probes_again
+from evokernel.evaluate.numerics.hidden_shapes import large_workloads, probe_workloads, probes_again, within_ranges
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.evaluate.sandbox.levels import Sandbox
 from evokernel.records.hidden_check import HiddenCheck
@@ -85,7 +85,7 @@ def bind_workloads(
         groups[WorkloadPurpose.PROBE] = (*hidden, *large_workloads(offered, rng))
     if setup.final:
         groups[WorkloadPurpose.HOLDOUT] = offered.holdout
-    workloads = []
+    workloads = list[BoundWorkload]()
     for kind, members in groups.items():
         for workload in members:
             bound = BoundWorkload(task, workload, kind, rng, make_arena=partial(make_arena, workload), sets=sets)
@@ -93,7 +93,7 @@ def bind_workloads(
             if kind is WorkloadPurpose.SEARCH:
                 times: Mapping[str, float] = setup.baseline_us.get(workload.name, {})
                 bound.chosen = min(times, key=lambda name: times[name], default="")
-            workloads.append(bound)
+            workloads += with_answers(groundwork, [bound]) if kind is WorkloadPurpose.PROBE else [bound]
     return tuple(workloads)
 
 
@@ -112,6 +112,18 @@ def bind_added(
     bound = BoundWorkload(task, workload, purpose, groundwork.rng, make_arena=make, sets=sets, contents=check.contents)
     stack.callback(bound.close)
     return bound
+
+
+def with_answers(groundwork: Groundwork, hidden: Iterable[BoundWorkload]) -> tuple[BoundWorkload, ...]:
+    """Return hidden workloads, but those beyond the ranges of the task only where the reference has a finite answer.
+
+    There one size may be as large as in the search while the others are small: `topk(k)` fails on shorter rows.
+    """
+    task = groundwork.task
+    offered = task.workloads[groundwork.device_class]
+    return tuple(
+        bound for bound in hidden if within_ranges(offered, bound.workload) or has_answer(bound, task.distributions[0])
+    )
 
 
 def timed(workloads: Iterable[BoundWorkload]) -> tuple[BoundWorkload, ...]:

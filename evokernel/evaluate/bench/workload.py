@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from evokernel.errors import TaskError
 from evokernel.evaluate.memory.arena import Arena
 from evokernel.evaluate.numerics.arrays import Array, bits, release_unused, synchronize
 from evokernel.evaluate.numerics.canary import draw_loud, draw_poison, poison_like
@@ -296,6 +297,15 @@ class BoundWorkload:
         if name not in self._patterns:
             self._patterns[name] = bits(poison_like(view, self._poison))
         return self._patterns[name]
+
+
+def has_answer(bound: BoundWorkload, distribution: str) -> bool:
+    """Say whether the reference has a finite answer, which nobody has promised beyond the ranges of a task."""
+    try:
+        expected = bound.case(distribution).expected
+    except TaskError:
+        return False
+    return all(bool(output.high.isfinite().all()) for output in expected.outputs)
 
 
 def draw_ahead(cases: Iterable[tuple[BoundWorkload, str]], *, until: Callable[[], bool]) -> None:

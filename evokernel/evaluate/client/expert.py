@@ -85,12 +85,7 @@ async def expert_baseline(
     blobs = [build.built.artifact, *([build.checked] if isinstance(build.checked, bytes) else [])]
     with tempfile.TemporaryDirectory(prefix="evokernel-expert-") as folder:
         async with lock.alone():
-            question = {
-                "op": "check",
-                "source": expert.candidate.source,
-                "sanitize": False,
-                "quickly": True,
-            }  # the user's
+            question = {"op": "check", "source": expert.candidate.source, "sanitize": False}  # it is the user's own
             checked = PhaseVerdict.from_message(await judge.handle.ask(question, blobs))
             if checked.status is not None:
                 raise _refusal(expert, checked)

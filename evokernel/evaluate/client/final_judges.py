@@ -67,8 +67,9 @@ class FinalJudges:
 
     async def keep(self, slot: DeviceSlot, opened: Opened) -> None:
         """Keep a judge that has measured a winner, for what is compared with it there."""
-        await self.release()
-        self._kept = _Kept(slot, opened)
+        before, self._kept = self._kept, _Kept(slot, opened)
+        if before is not None:
+            await before.opened[0].close()
 
     def take_kept(self, slot: DeviceSlot) -> Opened | None:
         """Return the judge that was kept on a device, for the caller to close; None where there is none."""

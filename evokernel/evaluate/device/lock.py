@@ -27,6 +27,7 @@ _TIMEOUT_S = 600.0
 _SYSTEM = Path("/sys/devices/system/cpu")
 _KIND = ("cpu_capacity", "cache/index2/size")
 """What tells fast cores of a machine from slow ones."""
+_SHARED = "other searches time their kernels on the cores of this one: times scatter, and all takes longer"
 
 
 @contextmanager
@@ -68,7 +69,8 @@ def timed_cores(
     """Yield some cores, those to time on last, which stay where they are unless other searches time on them.
 
     In place of such a core comes one of the kind of the last, if possible no sibling of one that is taken. The cores
-    are held until the context ends. Where too few are left nothing changes, with a warning.
+    are held until the context ends. Where too few are left nothing changes, with a warning; and with the same one where
+    others time on all that is left for the judge.
 
     Args:
         cores: those this process may run on.
@@ -92,12 +94,13 @@ def timed_cores(
         except HarnessError as error:
             logger.warning("%s; searches at the same time may time kernels on one core", error)
         if len(own) == len(usual):
-            yield (*(core for core in cores if core not in own), *own)
+            rest = [core for core in cores if core not in own]
+            if rest and taken.issuperset(_siblings(system, core) for core in rest):  # its judge disturbs their clocks
+                logger.warning(_SHARED)
+            yield (*rest, *own)
             return
     if taken:
-        logger.warning(
-            "other searches time their kernels on the cores of this one: times scatter, and all takes longer"
-        )
+        logger.warning(_SHARED)
     yield tuple(cores)
 
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from evokernel.errors import HarnessError, TaskError, WorkerError
+from evokernel.errors import HarnessError, WorkerError
 from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.candidate_session import CandidateSession, WorkerSession
 from evokernel.evaluate.bench.feedback import failure, out_of_bounds
-from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
+from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose, has_answer
 from evokernel.evaluate.numerics.canary import stored_bytes
 from evokernel.evaluate.numerics.hidden_shapes import LARGE_SHAPES, singled_out_workloads
 from evokernel.evaluate.sandbox.run_once import ProcessLimits, VisiblePaths, let_read, run_confined
@@ -113,11 +113,7 @@ def try_odd_shapes(session: CandidateSession) -> PhaseVerdict | None:
     tiny = [TINY] if TINY in bench.task.distributions else []
     plan = [(bound, bench.task.distributions[0]) for bound in bench.odd]
     plan += itertools.product(bench.odd[:_TINY_SHAPES], tiny)
-    tried = (
-        _try(session, bound, (distribution,), Stage.CORRECTNESS)
-        for bound, distribution in plan
-        if not bench.final or _has_answer(bound, distribution)  # a search has shapes that no candidate names
-    )
+    tried = (_try(session, bound, (distribution,), Stage.CORRECTNESS) for bound, distribution in plan)
     return next(filter(None, tried), None)
 
 
@@ -129,21 +125,12 @@ def try_singled_out(session: CandidateSession, numbers: Sequence[int], *, most: 
     offered = bench.task.workloads[bench.device.device_class]
     for workload in singled_out_workloads(bench.task, offered, numbers, bench.rng, most=most):
         with closing(bench.bind_alone(workload)) as bound:
-            if not _has_answer(bound, bench.task.distributions[0]):
+            if not has_answer(bound, bench.task.distributions[0]):
                 continue
             found = _try(session, bound, bench.task.distributions[:1], Stage.CORRECTNESS)
         if found is not None:
             return found
     return None
-
-
-def _has_answer(bound: BoundWorkload, distribution: str) -> bool:
-    """Say whether the reference has a finite answer, which nobody has tried on sizes that a candidate names."""
-    try:
-        expected = bound.case(distribution).expected
-    except TaskError:
-        return False
-    return all(bool(output.high.isfinite().all()) for output in expected.outputs)
 
 
 def touch_fences(session: CandidateSession, stage: Stage) -> PhaseVerdict | None:

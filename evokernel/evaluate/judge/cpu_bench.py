@@ -13,7 +13,15 @@ from typing import ClassVar
 from evokernel.evaluate.bench.baseline_timing import BaselineTimer
 from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.candidate_session import WorkerSession
-from evokernel.evaluate.bench.groundwork import Groundwork, bind_added, bind_workloads, lay_groundwork, pin_to, timed
+from evokernel.evaluate.bench.groundwork import (
+    Groundwork,
+    bind_added,
+    bind_workloads,
+    lay_groundwork,
+    pin_to,
+    timed,
+    with_answers,
+)
 from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose, draw_ahead
 from evokernel.evaluate.build.confined_compilers import sandbox_for
@@ -119,10 +127,11 @@ def _bind_fenced(
     kinds = (FencedArena, EndFencedArena)
     pairs = [*itertools.product(fenced_workloads(task, probes, offered), kinds)]
     pairs += zip(tailed_workloads(task, offered, groundwork.rng), itertools.cycle(kinds), strict=False)
-    for workload, kind in pairs:
+    once = {(str(workload.dims), kind): workload for workload, kind in pairs}  # ranges may be narrow
+    for (_, kind), workload in once.items():
         found.append(_bind_alone(kind, groundwork, workload))
         stack.callback(found[-1].close)
-    return tuple(found)
+    return with_answers(groundwork, found)
 
 
 def _bind_odd(groundwork: Groundwork, stack: ExitStack) -> tuple[BoundWorkload, ...]:
@@ -132,7 +141,7 @@ def _bind_odd(groundwork: Groundwork, stack: ExitStack) -> tuple[BoundWorkload, 
     found = tuple(_bind_alone(HostArena, groundwork, workload) for workload in shapes)
     for bound in found:
         stack.callback(bound.close)
-    return found
+    return with_answers(groundwork, found)
 
 
 def _bind_alone(kind: type[HostArena], groundwork: Groundwork, workload: Workload) -> BoundWorkload:

@@ -20,7 +20,15 @@ from evokernel.evaluate.artifact_mode.runner_pool import PreludeSize, RunnerPool
 from evokernel.evaluate.artifact_mode.session import ArtifactSession, ArtifactTools
 from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.candidate_session import CandidateSession, WorkerSession
-from evokernel.evaluate.bench.groundwork import Groundwork, bind_added, bind_workloads, lay_groundwork, pin_to, timed
+from evokernel.evaluate.bench.groundwork import (
+    Groundwork,
+    bind_added,
+    bind_workloads,
+    lay_groundwork,
+    pin_to,
+    timed,
+    with_answers,
+)
 from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
 from evokernel.evaluate.build.confined_compilers import sandbox_for
@@ -159,14 +167,16 @@ def _bind_odd(
     """Return hidden workloads of odd shapes: new ones, or those behind the hidden shapes of the run's first judge."""
     task, rng = groundwork.task, groundwork.rng
     probes = [bound.workload for bound in workloads if bound.kind is WorkloadPurpose.PROBE]
-    offered, known, found = task.workloads["cuda"], setup.probes[len(probes) :], []
-    drawn = compiled_workloads(task, probes, offered, rng, final=setup.final, numbers=setup.numbers)
-    shapes = compiled_again(known) if known else drawn
+    shapes, found = compiled_again(setup.probes[len(probes) :]), []
+    if not setup.probes:
+        shapes = compiled_workloads(task, probes, task.workloads["cuda"], rng, final=setup.final, numbers=setup.numbers)
     for shape in shapes:
         make = partial(make_arena, shape)
         found.append(BoundWorkload(task, shape, WorkloadPurpose.PROBE, rng, make_arena=make, sets=1))
         stack.callback(found[-1].close)
-    return tuple(found)
+    if setup.probes and not setup.final:  # the run's first judge has looked, and kernels are compiled for all of these
+        return tuple(found)
+    return with_answers(groundwork, found)
 
 
 def _open_runners(cores: Cores, sandbox: Sandbox, stack: ExitStack) -> tuple[PreludeSize, RunnerPool]:

@@ -360,9 +360,9 @@ class _Moved(EagerMode):
 
 
 class _RoundedDown(EagerMode):
-    """Makes results that fp64 may have rounded smaller by its epsilon: of 1 + 1e-26 and a sigmoid of 60 is 1 left.
+    """Makes each result that fp64 may have rounded smaller by its epsilon: 1 + 1e-26 and sigmoid(60) are 1 in fp64.
 
-    None gets larger: the logarithm of what a sigmoid leaves of 1 must stay one.
+    None gets larger: log(1 - sigmoid(x)) must not get a negative number.
     """
 
     def __init__(self, run: int) -> None:

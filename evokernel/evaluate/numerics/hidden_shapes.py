@@ -1,13 +1,14 @@
 """Hidden shapes: drawn from a task's ranges by the judge's secret, with awkward sizes on purpose."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from evokernel.records.hidden_check import ADDED
+from evokernel.source.expressions import evaluate
 from evokernel.task import Task, Workload, WorkloadSet
 
 ALONE = "alone"
@@ -15,6 +16,8 @@ ALONE = "alone"
 LARGE_SHAPES = BESIDE, BETWEEN = "beside", "between"
 """Names of hidden shapes near those of the search, and down to the others, which are drawn from their ranges."""
 _FENCED_BYTES, _LOPSIDED_BYTES, _SMALL_BYTES = 4 << 20, 8 << 20, 1 << 20
+_TILED_FLOPS = 10_000_000_000
+"""Arithmetic of all tiled shapes together, at most: a judge computes each up to some thirty times, mostly in fp64."""
 _SMALLER = (0.25, 0.75)
 """Least and largest factor on numbers that are no sizes: a part of an admitted number is less strange than twice."""
 _CUTS = (8191, 4093, 2039, 1021, 509, 251, 127, 61)
@@ -75,9 +78,9 @@ def _like_searched(
     searched = workloads.search[int(rng.integers(len(workloads.search)))]
     sizes = searched.sizes
     for name, ends in workloads.probe.items():
-        low, high = workloads.range_of(name, sizes)
+        low, high = _range_beside(workloads, name, sizes)
         if any(isinstance(end, str) for end in ends):
-            sizes[name] = _odd(low, max(high, low), rng)
+            sizes[name] = _odd(low, high, rng)
         else:
             sizes[name] = max(low, draw(min(high, sizes[name]), sizes[name]))
     return {**searched.dims, **sizes}
@@ -104,11 +107,11 @@ def fenced_workloads(task: Task, probes: Sequence[Workload], offered: WorkloadSe
     least, shape = dict(probes[0].dims), _cut_down(task, probes[1], offered, _FENCED_BYTES)
     shapes = [least, shape]
     for name in offered.probe:
-        low, high = offered.range_of(name, Workload("", shape).sizes)
+        low, high = _range_beside(offered, name, Workload("", shape).sizes)
         step = 64 if high >= 64 else 16
         multiple = max(int(shape[name]) // step, 1) * step
         if low <= multiple <= high:
-            shapes.append(_lifted(offered, {**shape, name: multiple}))
+            shapes.append(_fitted(offered, {**shape, name: multiple}))
     return tuple(Workload(ALONE, dims) for dims in shapes)
 
 
@@ -116,7 +119,7 @@ def _cut_down(task: Task, probe: Workload, offered: WorkloadSet, most_bytes: int
     """Return the shape of a hidden workload, with bounds on its dimensions until its tensors are small enough."""
     drawn = dict(probe.dims)
     for most in _CUTS:
-        shape = _lifted(offered, {**drawn, **{name: min(int(drawn[name]), most) for name in offered.probe}})
+        shape = _fitted(offered, {**drawn, **{name: min(int(drawn[name]), most) for name in offered.probe}})
         if task.bytes_at(Workload("", shape)) <= most_bytes:
             break
     return shape
@@ -135,9 +138,10 @@ def tailed_workloads(task: Task, offered: WorkloadSet, rng: np.random.Generator)
 
 
 def tiled_workloads(task: Task, offered: WorkloadSet, rng: np.random.Generator) -> tuple[Workload, ...]:
-    """Return more small shapes: each size from the least on, and every remainder that a tile leaves.
+    """Return more small shapes: each of the least sizes, as many as a vector has elements, and every tail of a tile.
 
-    Where it can, a tile is before what it leaves: a kernel may be wrong on one tail behind its loop alone.
+    Where it can, a tile is before what it leaves: a kernel may be wrong on one tail behind its loop alone. Shapes with
+    large tensors, such as the weights of a deep network, are left out, and some where all take much arithmetic.
     """
 
     def after_a_tile(sizes: range, tail: int) -> int:
@@ -145,7 +149,15 @@ def tiled_workloads(task: Task, offered: WorkloadSet, rng: np.random.Generator) 
         return max(by_tile or [size for size in sizes if size % _VECTOR == tail % _VECTOR] or sizes)
 
     least = _swept(task, offered, _VECTOR, lambda sizes, tail: sizes[min(tail, len(sizes) - 1)], rng=rng)
-    return (*least, *_swept(task, offered, _TILE, after_a_tile, rng=rng))
+    tiled = _swept(task, offered, _TILE, after_a_tile, rng=rng)
+    found = (Workload(ALONE, dims) for dims in _distinct(each.dims for each in (*least, *tiled)))
+    small, flops, kept = (each for each in found if task.bytes_at(each) <= _LOPSIDED_BYTES), 0, list[Workload]()
+    for shape in small:
+        flops += task.flops_at(shape)
+        if flops > _TILED_FLOPS:
+            break
+        kept.append(shape)
+    return tuple(kept)
 
 
 def _swept(
@@ -217,8 +229,8 @@ def singled_out_workloads(
         alone = names[number // 2 % len(names)] if number % 2 else ""
 
         def singled(name: str, size: _Range, *, alone: str = alone) -> int:
-            most = size.most if alone else size.high  # many large sizes together may take much memory on the way
-            fitting = (each for each in turns[name] if size.low <= each <= most) if alone in ("", name) else ()
+            largest = size.most if alone else size.high  # many large sizes together may take much memory on the way
+            fitting = (each for each in turns[name] if size.low <= each <= largest) if alone in ("", name) else ()
             chosen = next(iter(fitting), None)
             if chosen is None:
                 return _odd(size.low, size.high, rng)
@@ -226,7 +238,7 @@ def singled_out_workloads(
             return int(chosen)
 
         found.append(_each_chosen(offered, singled))
-    shapes = (Workload(ALONE, dims) for dims in found)
+    shapes = (Workload(ALONE, dims) for dims in _distinct(found))
     return tuple(shape for shape in shapes if task.bytes_at(shape) <= _SMALL_BYTES)
 
 
@@ -264,9 +276,8 @@ def compiled_workloads(
 
         found.append(_each_chosen(offered, beside))
     for least in rng.permutation([*offered.probe])[:_LEAST_ALONE] if final and len(offered.probe) > 1 else ():
-        found.append({**like, least: offered.range_of(least, Workload("", like).sizes)[0]})
-    lifted = {str(dims): dims for dims in (_lifted(offered, dims) for dims in found)}  # ranges may be narrow
-    kept = [dims for dims in lifted.values() if task.bytes_at(Workload("", dims)) <= _LOPSIDED_BYTES]
+        found.append(_fitted(offered, {**like, least: _range_beside(offered, least, Workload("", like).sizes)[0]}))
+    kept = [dims for dims in _distinct(found) if task.bytes_at(Workload("", dims)) <= _LOPSIDED_BYTES]
     most = _TENSORS_DRAWN // len(task.signature.tensors)
     if not final:
         return compiled_again(kept[: min(most, _COMPILED)])
@@ -283,7 +294,7 @@ def _uneven(offered: WorkloadSet, dims: Mapping[str, int | float]) -> dict[str, 
     """Return a shape with odd sizes of at least 3 near those that are given, where their ranges allow it."""
     shape = dict(dims)
     for name, ends in offered.probe.items():
-        low, high = offered.range_of(name, Workload("", shape).sizes)
+        low, high = _range_beside(offered, name, Workload("", shape).sizes)
         size = int(shape[name])
         if not any(isinstance(end, str) for end in ends):
             high = max(high, size)
@@ -305,7 +316,7 @@ class _Range:
 def _each_chosen(offered: WorkloadSet, choose: Callable[[str, _Range], int]) -> dict[str, int | float]:
     sizes = offered.fixed_sizes
     for name, ends in offered.probe.items():
-        low, high = offered.range_of(name, sizes)
+        low, high = _range_beside(offered, name, sizes)
         searched = 0 if any(isinstance(end, str) for end in ends) else max(w.sizes[name] for w in offered.search)
         sizes[name] = choose(name, _Range(low, high, max(high, searched)))
     return {**offered.search[0].dims, **sizes}
@@ -316,12 +327,32 @@ def hidden_name(workload: Workload) -> str:
     return "a hidden check that was added in this run" if workload.name.startswith(ADDED) else "a hidden shape"
 
 
-def _lifted(offered: WorkloadSet, dims: Mapping[str, int | float]) -> dict[str, int | float]:
-    """Return a shape in which each dimension is at least as large as those before it ask for."""
+def within_ranges(offered: WorkloadSet, shape: Workload) -> bool:
+    """Say whether no dimension of a shape is larger than the task's own hidden workloads may have it."""
+    return all(shape.sizes[name] <= evaluate(high, shape.sizes) for name, (_, high) in offered.probe.items())
+
+
+def _range_beside(offered: WorkloadSet, name: str, sizes: Mapping[str, int]) -> tuple[int, int]:
+    """Return the range of a dimension beside others, which may be as large as in the search.
+
+    Then a lower end that follows from them may lie above the upper one, a number, and is both ends.
+    """
+    low, high = (evaluate(end, sizes) for end in offered.probe[name])
+    return low, max(low, high)
+
+
+def _fitted(offered: WorkloadSet, dims: Mapping[str, int | float]) -> dict[str, int | float]:
+    """Return a shape in which each dimension lies in its range, whose ends may follow from those before it."""
     shape = dict(dims)
     for name in offered.probe:
-        shape[name] = max(int(shape[name]), offered.range_of(name, Workload("", shape).sizes)[0])
+        low, high = _range_beside(offered, name, Workload("", shape).sizes)
+        shape[name] = min(max(int(shape[name]), low), high)
     return shape
+
+
+def _distinct(shapes: Iterable[Mapping[str, int | float]]) -> tuple[dict[str, int | float], ...]:
+    """Return each of some shapes once: in narrow ranges many are drawn again and again."""
+    return tuple({str(dims): dict(dims) for dims in shapes}.values())
 
 
 def _odd(low: int, high: int, rng: np.random.Generator) -> int:

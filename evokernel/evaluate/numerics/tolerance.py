@@ -69,7 +69,7 @@ _Answers = tuple[Array, ...]
 
 
 def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distribution: str) -> Expected:
-    """Compute the expected values and tolerances for one set of inputs. Costs three to seventeen reference
+    """Compute the expected values and tolerances for one set of inputs. Costs three to eighteen reference
     calls, and twelve more, of which some count twice, where results are whole numbers.
 
     Raises:

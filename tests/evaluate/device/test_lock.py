@@ -119,11 +119,14 @@ with timed_cores(eval(sys.argv[1]), int(sys.argv[2]), folder=Path(sys.argv[3]), 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("cores", [(0,), (0, 1), (3, 4, 6, 7)])
-def test_one_search_alone_times_on_the_last_cores(tmp_path: Path, cores: tuple[int, ...], threads: int):
+def test_one_search_alone_times_on_the_last_cores(
+    tmp_path: Path, cores: tuple[int, ...], threads: int, caplog: pytest.LogCaptureFixture
+):
     with timed_cores(cores, threads, folder=tmp_path, system=tmp_path) as order:
         assert order == cores
     with timed_cores(cores, threads, folder=tmp_path, system=tmp_path) as order:
         assert order == cores
+    assert not caplog.records
 
 
 def test_another_search_times_on_other_cores_for_as_long_as_the_first_lives(tmp_path: Path):
@@ -151,6 +154,17 @@ def test_where_too_few_cores_are_left_nothing_changes_and_it_is_said(tmp_path: P
             (1, 2, 3), 1, folder=tmp_path, system=tmp_path
         ) as order:  # that it could not use it does not keep
             assert order == (2, 3, 1)
+
+
+@pytest.mark.parametrize(("cores", "warnings"), [((0, 1), 1), ((0, 1, 2), 0)])
+def test_a_search_whose_judge_has_no_core_of_its_own_says_so(
+    tmp_path: Path, cores: tuple[int, ...], warnings: int, caplog: pytest.LogCaptureFixture
+):
+    with timed_cores(cores, 1, folder=tmp_path, system=tmp_path):
+        assert not caplog.records
+        with timed_cores(cores, 1, folder=tmp_path, system=tmp_path) as order:
+            assert order[-1] == cores[-2]
+    assert len(caplog.records) == warnings
 
 
 def test_siblings_of_a_taken_core_come_last_and_slow_cores_never(tmp_path: Path):

@@ -15,6 +15,7 @@ from evokernel.evaluate.numerics.hidden_shapes import (
     singled_out_workloads,
     tailed_workloads,
     tiled_workloads,
+    within_ranges,
 )
 from evokernel.task import Role, Signature, Task, Tensor, Workload, WorkloadSet
 
@@ -140,6 +141,14 @@ def test_tiled_shapes_have_each_small_size_and_every_tail_behind_a_tile():
     assert tiled_workloads(on(offered), replace(offered, probe={}), np.random.default_rng(0)) == ()
 
 
+def test_a_task_of_large_weights_has_no_tiled_shapes_and_one_of_much_arithmetic_few():
+    offered, rng = make(probe={"R": (2, 20), "C": (1, 300)}), np.random.default_rng(0)
+    weights = replace(on(offered), bytes_moved="100000000")
+    assert tiled_workloads(weights, offered, rng) == ()
+    slow = replace(on(offered), flops="1000000000")
+    assert len(tiled_workloads(slow, offered, rng)) == 10
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_lopsided_shapes_have_one_size_unlike_the_others_and_one_has_equal_sizes(seed):
     offered = make(probe={"R": (1, 20), "C": (3, 100)})
@@ -211,6 +220,39 @@ def test_shapes_for_compiled_kernels_keep_to_ends_that_are_expressions():
             assert shape.sizes["C"] >= shape.sizes["R"]
     fixed = replace(workloads, probe={})
     assert compiled_workloads(on(fixed), probes, fixed, rng, final=True) == ()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_size_that_another_one_bounds_gets_smaller_with_it(seed):
+    offered, rng = make(probe={"C": (3, 130), "R": ("C", "C + 9")}), np.random.default_rng(seed)
+    probes = probe_workloads(offered, rng)
+    compiled = compiled_workloads(on(offered), probes, offered, rng, final=True)
+    for shape in (*compiled, *fenced_workloads(on(offered), probes, offered)):
+        assert shape.sizes["C"] <= shape.sizes["R"] <= shape.sizes["C"] + 9
+
+
+def test_a_range_from_another_size_to_a_number_goes_with_sizes_as_large_as_in_the_search():
+    offered = replace(make(probe={"R": (1, 64), "C": ("R + 1", 300)}), search=(Workload("w", {"R": 999, "C": 2000}),))
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        probes = probe_workloads(offered, rng)
+        shapes = [*lopsided_workloads(on(offered), offered, rng), *tiled_workloads(on(offered), offered, rng)]
+        shapes += [*tailed_workloads(on(offered), offered, rng), *large_workloads(offered, rng)]
+        shapes += compiled_workloads(on(offered), probes, offered, rng, final=True)
+        shapes += singled_out_workloads(on(offered), offered, (70, 701), rng, most=50)
+        assert all(1 <= shape.sizes["R"] < shape.sizes["C"] for shape in shapes)
+        assert any(shape.sizes["R"] > 300 for shape in shapes)
+        assert not within_ranges(offered, max(shapes, key=lambda shape: shape.sizes["R"]))
+    assert all(within_ranges(offered, shape) for shape in probes)
+
+
+def test_a_range_of_few_sizes_gives_each_shape_once():
+    offered, rng = make(probe={"R": (1, 3)}), np.random.default_rng(0)
+    few = replace(offered, search=(Workload("w", {"R": 3, "C": 500}),))
+    tiled = tiled_workloads(on(few), few, rng)
+    assert sorted(shape.sizes["R"] for shape in tiled) == [1, 2, 3]
+    named = singled_out_workloads(on(few), few, (2, 19, 127), rng, most=96)
+    assert len(named) == len({shape.sizes["R"] for shape in named})
 
 
 @pytest.mark.parametrize("seed", range(5))
