@@ -27,6 +27,9 @@ _COMPILED, _LOPSIDED, _TENSORS_DRAWN = 16, 2, 240
 """Shapes for compiled kernels in a search, lopsided ones of them, and tensors of all: a deep network has hundreds."""
 _LEAST_ALONE = 2
 """Shapes that need other machine code: compiling a large kernel takes seconds."""
+_HALVINGS, _FEW_FLOPS = 8, 0.125
+"""Times that a large size is halved until the tensors are small enough; the most work, as a part of a search workload.
+"""
 _TAILED_BYTES, _TAILED_SPANS = 1 << 19, (127, 63, 47, 31)
 """Size of the tensors, at most, and the sizes that dimensions may have above their least ones, the widest first."""
 
@@ -192,6 +195,38 @@ def lopsided_workloads(task: Task, offered: WorkloadSet, rng: np.random.Generato
         found.append(_each_chosen(offered, lambda _, size: min(max(side, size.low), size.most)))
     shapes = (Workload(ALONE, dims) for dims in found)
     return tuple(shape for shape in shapes if task.bytes_at(shape) <= _LOPSIDED_BYTES)
+
+
+def large_tailed_workloads(task: Task, offered: WorkloadSet, rng: np.random.Generator) -> tuple[Workload, ...]:
+    """Return shapes in which one size is about that of a search workload, with every remainder that a vector leaves.
+
+    Kernels go another way above some size, where the search shows them no tails, of this size or of the others. Of
+    three sizes and more, each one is also least alone beside large ones.
+    """
+    tails = {name: rng.permutation(_VECTOR).tolist() for name in offered.probe}
+    names, found = [*offered.probe], list[Workload]()
+    for number in range(_VECTOR if names else 0):
+        for cut in range(_HALVINGS):
+
+            def tailed(name: str, size: _Range, *, number: int = number, cut: int = cut) -> int:
+                large = name == names[number % len(names)]
+                end = max(size.most >> cut, size.low) if large else min(size.low + _VECTOR - 1, size.high)
+                sizes = range(max(size.low, end - _VECTOR + 1), end + 1)
+                return next((each for each in sizes if each % _VECTOR == tails[name][number]), end)
+
+            dims = _each_chosen(offered, tailed)
+            if task.bytes_at(Workload("", dims)) <= _TAILED_BYTES:
+                break
+        found.append(Workload(ALONE, dims))
+    most = _FEW_FLOPS * min(map(task.flops_at, offered.search))
+    for least in names if len(names) > 2 else ():
+
+        def one_least(name: str, size: _Range, *, least: str = least) -> int:
+            return size.low if name == least else size.most
+
+        shape = Workload(ALONE, _each_chosen(offered, one_least))
+        found += [shape] if task.flops_at(shape) <= most else []
+    return tuple(shape for shape in found if task.bytes_at(shape) <= _LOPSIDED_BYTES)
 
 
 def singled_out_workloads(
