@@ -20,6 +20,15 @@ extern "C" void run(const float* x, int64_t R, int64_t C, float* y) {
 }
 """
 
+TABLE = """
+static bool known(int64_t size) {
+    static const int sizes[] = {707, 551, 623, 811, 977};
+    for (const int each : sizes) if (each == size) return true;
+    return false;
+}
+
+extern"""
+
 
 @pytest.mark.slow
 def test_winners_are_refused_that_are_wrong_on_one_remainder_by_a_number_of_their_own() -> None:
@@ -28,5 +37,7 @@ def test_winners_are_refused_that_are_wrong_on_one_remainder_by_a_number_of_thei
         assert found.status is Status.NUMERICAL, found.feedback
         assert found.stage is Stage.CORRECTNESS
         assert "a hidden shape" in found.feedback
+        for wrong in ("known(C)", "float(C) > 700.5f && float(C) < 702.5f"):
+            assert judge(SUM.replace("WRONG", wrong).replace("\nextern", TABLE)).status is Status.NUMERICAL, wrong
         right = judge(SUM.replace("WRONG", "C > 1 && C % 128 == 7 * 11 && C % 128 == 78"))
         assert right.ok, right.feedback

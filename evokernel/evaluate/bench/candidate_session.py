@@ -11,8 +11,8 @@ from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
 from evokernel.evaluate.instruments.inspection import Inspection
 from evokernel.evaluate.numerics.arrays import Array, bits, identical
 from evokernel.evaluate.numerics.correctness import judge_output
-from evokernel.evaluate.numerics.hidden_shapes import ALONE
 from evokernel.evaluate.numerics.inputs import result_tensors
+from evokernel.evaluate.numerics.odd_shapes import ALONE
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.evaluate.wire import PhaseVerdict
 from evokernel.records.evaluation import Mode, Stage, Status

@@ -14,7 +14,8 @@ from evokernel.evaluate.bench.admission import admit, with_patchwork
 from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import TIMED, BoundWorkload, WorkloadPurpose, has_answer
 from evokernel.evaluate.memory.arena import Arena
-from evokernel.evaluate.numerics.hidden_shapes import large_workloads, probe_workloads, probes_again, within_ranges
+from evokernel.evaluate.numerics.hidden_shapes import large_workloads, probe_workloads, probes_again
+from evokernel.evaluate.numerics.size_ranges import within_ranges
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.evaluate.sandbox.levels import Sandbox
 from evokernel.records.hidden_check import HiddenCheck

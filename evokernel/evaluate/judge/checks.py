@@ -13,7 +13,8 @@ from evokernel.evaluate.bench.candidate_session import CandidateSession, WorkerS
 from evokernel.evaluate.bench.feedback import failure, out_of_bounds
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose, has_answer
 from evokernel.evaluate.numerics.canary import stored_bytes
-from evokernel.evaluate.numerics.hidden_shapes import LARGE_SHAPES, singled_out_workloads
+from evokernel.evaluate.numerics.hidden_shapes import LARGE_SHAPES
+from evokernel.evaluate.numerics.odd_shapes import singled_out_workloads
 from evokernel.evaluate.sandbox.run_once import ProcessLimits, VisiblePaths, let_read, run_confined
 from evokernel.evaluate.sandbox.seccomp import Children
 from evokernel.evaluate.wire import HELD_OUT, PhaseVerdict
@@ -26,7 +27,6 @@ _SANITIZED_PROBES, _SMALL_PROBES = 3, 2
 _TIMEOUTS_PER_CALL = 1.5
 """Limit of all checks: so many times `timeout_s` for each check of one workload, since a seed may be very slow."""
 OTHER_BITS = "nondeterministic: calls on equal inputs gave other bits, all of them within the tolerance"
-_NUMBERS = (Status.NUMERICAL, Status.NONFINITE)
 _TINY_SHAPES = 4
 """Odd shapes that are checked on tiny numbers, too."""
 _SINGLED_OUT, _WINNERS_SHAPES = 8, 96
@@ -139,8 +139,6 @@ def touch_fences(session: CandidateSession, stage: Stage) -> PhaseVerdict | None
     checked = (declared[0], *(each for each in declared if each in ENDS))
     for bound, distribution in itertools.product(session.bench.fenced, checked):
         found = _try(session, bound, (distribution,), stage)
-        if found is not None and found.status in _NUMBERS and distribution in ENDS:
-            continue  # numbers are compared on ordinary contents
         if found is not None and found.status is Status.WORKER_DIED:
             text = f"{found.feedback}; the pages before and behind each buffer could not be accessed"
             return PhaseVerdict(Status.OUT_OF_BOUNDS, stage, text)

@@ -29,8 +29,9 @@ from evokernel.evaluate.build.confined_generators import confine_generators
 from evokernel.evaluate.device.cores import busy_s
 from evokernel.evaluate.device.cpu_roofline import cache_folder, device_name, floor_of, measure_device
 from evokernel.evaluate.memory.arena import EndFencedArena, FencedArena, HostArena
-from evokernel.evaluate.numerics.hidden_shapes import (
+from evokernel.evaluate.numerics.odd_shapes import (
     fenced_workloads,
+    large_tailed_workloads,
     lopsided_workloads,
     tailed_workloads,
     tiled_workloads,
@@ -137,7 +138,8 @@ def _bind_fenced(
 def _bind_odd(groundwork: Groundwork, stack: ExitStack) -> tuple[BoundWorkload, ...]:
     """Return hidden workloads of odd shapes."""
     task, offered, rng = groundwork.task, groundwork.task.workloads["cpu"], groundwork.rng
-    shapes = (*lopsided_workloads(task, offered, rng), *tiled_workloads(task, offered, rng))
+    kinds = lopsided_workloads, tiled_workloads, large_tailed_workloads
+    shapes = [shape for kind in kinds for shape in kind(task, offered, rng)]
     found = tuple(_bind_alone(HostArena, groundwork, workload) for workload in shapes)
     for bound in found:
         stack.callback(bound.close)

@@ -42,7 +42,7 @@ from evokernel.evaluate.judge.gpu_anchors import DeviceAnchors, Room
 from evokernel.evaluate.judge.gpu_workers import GpuWorkers
 from evokernel.evaluate.memory.device_arena import DeviceArena
 from evokernel.evaluate.numerics.arrays import float_dtypes, torch_dtype
-from evokernel.evaluate.numerics.hidden_shapes import compiled_again, compiled_workloads
+from evokernel.evaluate.numerics.odd_shapes import compiled_again, compiled_workloads
 from evokernel.evaluate.sandbox.levels import Sandbox
 from evokernel.evaluate.worker_mode.baseline_process import panel_functions
 from evokernel.evaluate.worker_mode.expert_loop import EXPERT

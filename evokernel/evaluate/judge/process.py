@@ -23,7 +23,8 @@ from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import WorkloadPurpose
 from evokernel.evaluate.judge.checks import check, check_added
 from evokernel.evaluate.judge.timing_stage import Request, time_candidate
-from evokernel.evaluate.numerics.hidden_shapes import compiled_workloads, probe_workloads
+from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
+from evokernel.evaluate.numerics.odd_shapes import compiled_workloads
 from evokernel.evaluate.numerics.statistics import StoppingRule
 from evokernel.evaluate.wire import Message, PhaseVerdict, pack, receive
 from evokernel.evaluate.worker_mode.baseline_process import panel_functions

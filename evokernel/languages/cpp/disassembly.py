@@ -11,7 +11,7 @@ _TARGET = re.compile(r"(?:^|[\s,])(?P<address>[0-9a-f]+) <")
 _USES_NUMBERS = re.compile(r"(?:cmp|test|and|sub|add|lea|i?mul|mov)[a-z]*$")
 _NUMBER = re.compile(r"[$#](?P<number>-?(?:0x[0-9a-f]+|[0-9]+))(?=[],(\s]|$)")
 _OFFSET = re.compile(r"(?P<number>-?0x[0-9a-f]+)\((?!%rip|%rsp|%rbp)")
-_MOST_NUMBER, _MOST_NUMBERS = 1 << 22, 1000
+MOST_NUMBER, MOST_NUMBERS = 1 << 22, 1000
 _REFERENCE = re.compile(r"<(?P<name>[^<>+@]+)(?:@\w+)?(?:[+-]0x[0-9a-f]+)?>")
 
 
@@ -68,4 +68,4 @@ def numbers_in(functions: Mapping[str, list[Instruction]]) -> tuple[int, ...]:
                 number = int(match["number"], 0)
                 wraps = next((bits for bits in (32, 64) if 1 << bits - 1 <= number < 1 << bits), 0)
                 found |= {abs(number - (1 << wraps)), number ^ 1 << wraps - 1} if wraps else {abs(number)}
-    return tuple(sorted(each for each in found if 2 <= each <= _MOST_NUMBER))[:_MOST_NUMBERS]
+    return tuple(sorted(each for each in found if 2 <= each <= MOST_NUMBER))[:MOST_NUMBERS]

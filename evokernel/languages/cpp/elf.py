@@ -3,10 +3,14 @@
 from dataclasses import dataclass
 from io import BytesIO
 
+import numpy as np
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import Symbol, SymbolTableSection
 
+from evokernel.languages.cpp.disassembly import MOST_NUMBER, MOST_NUMBERS
+
+_DATA = ".rodata"
 SYMBOL_LIMIT = 100_000  # a table is read at 15 us a symbol, in the engine
 
 
@@ -20,6 +24,8 @@ class SharedObject:
     """Size of all functions of the source, in bytes; the linker's own start-up code has no size."""
     text_bytes: int
     """Size of the section `.text`, in bytes."""
+    numbers: tuple[int, ...]
+    """Whole numbers in its tables and constants that may be sizes, sorted; halves above a whole one count as it."""
 
 
 def read_shared_object(image: bytes) -> SharedObject:
@@ -34,10 +40,12 @@ def read_shared_object(image: bytes) -> SharedObject:
 
 
 def _read(image: bytes) -> SharedObject:
-    exports, code_bytes, text_bytes, symbols = set[str](), 0, 0, 0
+    exports, code_bytes, text_bytes, symbols, numbers = set[str](), 0, 0, 0, set[int]()
     for section in ELFFile(BytesIO(image)).iter_sections():
         size = section["sh_size"]
         text_bytes += size if section.name == ".text" else 0
+        if section.name == _DATA and section["sh_type"] == "SHT_PROGBITS":
+            numbers |= _numbers_in(section.data())
         if isinstance(section, SymbolTableSection):
             symbols += section.num_symbols()
             if symbols > SYMBOL_LIMIT:
@@ -47,7 +55,17 @@ def _read(image: bytes) -> SharedObject:
                 exports |= {function.name for function in functions}
             else:
                 code_bytes += sum(function["st_size"] for function in functions)
-    return SharedObject(frozenset(exports), code_bytes, text_bytes)
+    return SharedObject(frozenset(exports), code_bytes, text_bytes, tuple(sorted(numbers)[:MOST_NUMBERS]))
+
+
+def _numbers_in(data: bytes) -> set[int]:
+    """Return what may be sizes among the numbers of 32 and 64 bits, floats among them: a half is a bound of a band."""
+    found = set[int]()
+    for kind in ("<i4", "<i8", "<f4", "<f8"):
+        values = np.frombuffer(data, kind, len(data) // np.dtype(kind).itemsize)
+        values = values[(values >= 2) & (values <= MOST_NUMBER)]
+        found |= {int(each) for each in np.unique(values) if float(each * 2).is_integer()}
+    return found
 
 
 def _is_defined_function(symbol: Symbol) -> bool:

@@ -190,6 +190,7 @@ class CppLanguage:
         found = self._profile(folder)
         if isinstance(found, BuildFailure):
             return found
+        numbers = tuple(sorted({*found.numbers, *compiled.numbers}))
         descriptor = {
             "vector_bits": float(found.vector_bits),
             "spills": float(found.spills),
@@ -205,7 +206,7 @@ class CppLanguage:
             "artifact_bytes": float(len(image)),
             "compile_ms": compile_ms,
         }
-        return Built(image, hashlib.sha256(image).hexdigest(), descriptor, metrics, found.numbers)
+        return Built(image, hashlib.sha256(image).hexdigest(), descriptor, metrics, numbers)
 
     def _profile(self, folder: Path) -> HotLoopProfile | BuildFailure:
         text = _read(folder / "kernel.lst", _LISTING_LIMIT_BYTES)

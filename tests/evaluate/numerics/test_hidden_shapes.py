@@ -5,18 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evokernel.evaluate.numerics.hidden_shapes import (
+from evokernel.evaluate.numerics.hidden_shapes import large_workloads, probe_workloads
+from evokernel.evaluate.numerics.odd_shapes import (
     compiled_again,
     compiled_workloads,
     fenced_workloads,
-    large_workloads,
+    large_tailed_workloads,
     lopsided_workloads,
-    probe_workloads,
     singled_out_workloads,
     tailed_workloads,
     tiled_workloads,
-    within_ranges,
 )
+from evokernel.evaluate.numerics.size_ranges import within_ranges
 from evokernel.task import Role, Signature, Task, Tensor, Workload, WorkloadSet
 
 
@@ -171,6 +171,37 @@ def test_lopsided_shapes_keep_to_ends_that_are_expressions_and_to_what_fits():
     offered = replace(make(probe={"R": (1, 20), "C": (3, 9)}), search=known, holdout=known)
     shapes = lopsided_workloads(on(offered), offered, np.random.default_rng(0))
     assert all(on(offered).bytes_at(shape) <= 8 << 20 for shape in shapes)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_large_size_and_the_small_ones_beside_it_have_tails(seed):
+    offered = make(probe={"R": (1, 20), "C": (3, 100)})
+    sizes = [shape.sizes for shape in large_tailed_workloads(on(offered), offered, np.random.default_rng(seed))]
+    assert len(sizes) == 16
+    long, many = sizes[1::2], sizes[::2]
+    assert all(485 <= size["C"] <= 500 and size["R"] <= 16 for size in long)
+    assert all(25 <= size["R"] <= 40 and size["C"] <= 18 for size in many)
+    for name in ("R", "C"):
+        assert {size[name] % 16 for size in sizes} == {*range(16)}
+        assert len({size[name] % 16 for size in long}) == 8
+
+
+def test_large_tailed_shapes_keep_to_what_fits():
+    known = (Workload("w", {"R": 1 << 20, "C": 9}),)
+    offered = replace(make(probe={"R": (1, 20), "C": (3, 9)}), search=known, holdout=known)
+    shapes = large_tailed_workloads(on(offered), offered, np.random.default_rng(0))
+    assert max(shape.sizes["R"] for shape in shapes) > 4000
+    assert all(on(offered).bytes_at(shape) <= 1 << 19 for shape in shapes)
+    assert large_tailed_workloads(on(offered), replace(offered, probe={}), np.random.default_rng(0)) == ()
+
+
+def test_of_three_sizes_each_is_alone_the_least_where_that_is_little_work():
+    searched = (Workload("w", {"R": 40, "C": 500, "N": 300}),)
+    offered = WorkloadSet(search=searched, holdout=searched, probe={"R": (1, 9), "C": (2, 20), "N": (90, 300)})
+    task = replace(on(offered), flops="R * C * N")
+    *_, few, short = (each.sizes for each in large_tailed_workloads(task, offered, np.random.default_rng(0)))
+    assert few == {"R": 1, "C": 500, "N": 300}
+    assert short == {"R": 40, "C": 2, "N": 300}
 
 
 @pytest.mark.parametrize("seed", range(5))

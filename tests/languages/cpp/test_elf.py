@@ -21,6 +21,19 @@ def test_reads_what_was_compiled():
     assert 0 < found.code_bytes <= found.text_bytes
 
 
+def test_reads_numbers_that_tables_and_comparisons_of_floats_have():
+    source = """extern "C" void run(int* y, long n) {
+        static const int few[] = {77, 1003, 101, 141, -5, 50000000};
+        for (int i = 0; i < 6; ++i) if (few[i] == n) y[0] = 1;
+        if (float(n) > 700.5f && double(n) * 1.1 < 709.0) y[1] = 1;
+    }
+    """
+    made = make_language("cpp", run=run_plain).build(source, TASK)
+    assert isinstance(made, Built)
+    assert {77, 1003, 101, 141, 700, 709} <= {*made.numbers}
+    assert all(2 <= each <= 1 << 22 for each in made.numbers)
+
+
 @pytest.mark.parametrize("image", [b"", b"\x7fELF", b"MZ" + bytes(200), IMAGE[:64], IMAGE[:-100]])
 def test_not_such_a_file(image: bytes):
     with pytest.raises(ValueError, match="ELF"):
