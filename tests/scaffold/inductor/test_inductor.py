@@ -380,6 +380,15 @@ def test_traced_sizes_are_distinct_and_checked_ones_within_their_ranges(name: st
             assert low <= workload.dims[dimension] <= high
 
 
+def test_traced_sizes_exceed_the_least_that_a_reference_takes(tmp_path: Path) -> None:
+    body = "def reference(x, w, **_):\n    return torch.cat((x[:, :64] * w, x[:, 64:]), 1)"
+    inputs = 'Tensor("x", ("R", "C")), Tensor("w", (64,))'
+    spec = written(tmp_path, body, dims="R C", inputs=inputs, outputs=OUT.format(MATRIX), least=64, most=90, equal=64)
+    sizes = trace_sizes(load_task(spec).on("cuda"))
+    assert sizes.free == {"R", "C"}
+    assert all(66 <= sizes.dims[name] <= 300 for name in "RC")
+
+
 def test_checked_sizes_are_the_largest_quick_ones() -> None:
     task = load_task("gemm").on("cuda")
     _, odd, even = check_workloads(task)
