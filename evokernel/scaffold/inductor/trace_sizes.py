@@ -58,9 +58,12 @@ def trace_sizes(task: Task) -> TraceSizes:
     workloads = workloads_of(task)
     base = max((*workloads.search, *workloads.holdout), key=task.bytes_at)
     free = [name for name in base.sizes if len({dims[name] for dims in known}) > 1]
-    ends = {name: [each(int(dims[name]) for dims in known) for each in (min, max)] for name in free}
+    values = {name: [int(dims[name]) for dims in known] for name in free}
     for shift in range(_TRIES):
-        sizes = {name: _odd(base.sizes[name], *ends[name], shift * (1 + place)) for place, name in enumerate(free)}
+        sizes = {
+            name: _odd(base.sizes[name], min(values[name]), max(values[name]), shift * (1 + place))
+            for place, name in enumerate(free)
+        }
         dims = {**base.dims, **sizes}
         if _distinct(task, dims):
             break
