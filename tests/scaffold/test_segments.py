@@ -92,6 +92,7 @@ def test_lengths_add_up_to_the_rows_as_in_the_example(tmp_path: Path) -> None:
     [
         ('torch.segment_reduce(x, "sum", lengths=n)', [3, 9, 1, 11], True),
         ('torch.segment_reduce(x, "sum", lengths=n)', [3, 9, 1, 2, 9], True),
+        ("x.mT.repeat_interleave(n, 0, output_size=x.shape[0])", [3, 9, 1, 11], True),
         ("x[n]", [3, 9, 1, 11], False),  # indices, whose sum is that of the rows by chance
     ],
 )
@@ -103,3 +104,13 @@ def test_lengths_are_what_the_reference_takes_no_others_of(
     subject = find_subject(path, example_inputs=[torch.ones(24, 4), torch.tensor(numbers)])
     layout = derive_layout(subject)
     assert find_lengths(subject, layout) == ({"n": layout.inputs["x"][0]} if found else {})
+
+
+def test_lengths_may_add_up_to_a_number_that_the_function_declares(tmp_path: Path) -> None:
+    path = tmp_path / "repeated.py"
+    text = "import torch\n\n\ndef repeated(x, n):\n    return x.repeat_interleave(n, 0, output_size=24)\n"
+    path.write_text(text, encoding="utf-8")
+    subject = find_subject(path, example_inputs=[torch.ones(4, 24), torch.tensor([3, 9, 1, 11])])
+    layout = derive_layout(subject)
+    assert layout.outputs[0][0] == 24
+    assert find_lengths(subject, layout) == {"n": 24}

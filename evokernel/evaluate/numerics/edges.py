@@ -227,12 +227,10 @@ class _Moved(EagerMode):
 
     def __init__(self, unit: float, run: int, dtype: torch.dtype, *, terms: bool, far: bool = False) -> None:
         super().__init__()
-        self._far = far
+        self._terms, self._far = terms, far
         self._unit, self._run, self._dtype = unit, run, dtype
         self._chances: dict[torch.device, torch.Generator] = {}
-        self._terms = terms
-        self._seed = 0
-        self._operations = 0
+        self._seed = self._operations = 0
         self.nothing = True
         """Every result was exact."""
         self.free = False
@@ -241,6 +239,8 @@ class _Moved(EagerMode):
         self.decisions: list[Decision] = []
         self._rounded = WeakIdKeyDictionary()
         """Results of operations that may round, whether they did or not, and all that came of them."""
+        self._held = WeakIdKeyDictionary()
+        """Results: numbers that the dtype holds, or NaN. To look at those of large weights again takes long."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
@@ -277,9 +277,16 @@ class _Moved(EagerMode):
         rough |= rounds and any(
             isinstance(each, float) and not self._holds(each) for each in tree_leaves((args, kwargs))
         )
+        kept = bool(given) and self._keeps(func, given[0])
         if isinstance(made, tuple):
-            return tuple(self._moved(each) for each in made)
-        return self._moved(made, rough=rough)
+            return tuple(self._moved(each, kept=kept) for each in made)
+        return self._moved(made, rough=rough, kept=kept)
+
+    def _keeps(self, func: Any, given: torch.Tensor) -> bool:
+        """Say whether an operation only looks at results, or widens numbers (none NaN) that the dtype holds."""
+        if func.is_view:
+            return given in self._held
+        return name_of(func) == "_to_copy" and given.dtype == self._dtype and not given.isnan().any()
 
     def _sum_moved(self, func: Any, terms: tuple[Any, ...], kwargs: Mapping[str, Any], made: Any) -> None:
         """Replace inexact sums by those of moved terms, whose directions are drawn for each run.
@@ -337,12 +344,12 @@ class _Moved(EagerMode):
         exact: Array = made.to(self._dtype).double() == made
         return exact
 
-    def _moved(self, made: Any, *, rough: bool = False) -> Any:
+    def _moved(self, made: Any, *, rough: bool = False, kept: bool = False) -> Any:
         if not _is_double(made):
             return made
-        inexact = (made != 0) if rough else ~self._is_exact(made)
         self._operations += 1
-        if inexact.any():
+        self._held[made] = None
+        if not kept and (inexact := (made != 0) if rough else ~self._is_exact(made)).any():
             self.nothing = False
             if self._run < _RUNS:
                 # elements differ in their directions, each the same in all runs; no secret: it only sizes the tolerance

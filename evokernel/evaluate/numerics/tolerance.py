@@ -158,8 +158,8 @@ def _own_roundings(
     task: Task, workload: Workload, inputs: Mapping[str, Array], *, high: _Answers, decisions: Sequence[Decision]
 ) -> list[_Answers]:
     """Return the changes of fp64 answers when results on the way are off by a rounding; none if no result is tiny."""
-    floats = [widen(inputs[tensor.name]) for tensor in task.signature.inputs if is_float(tensor.dtype)]
-    least = _OWN * max([1.0, *(float(_known(each).abs().max()) for each in floats)])
+    floats = [inputs[tensor.name] for tensor in task.signature.inputs if is_float(tensor.dtype)]
+    least = _OWN * max([1.0, *map(_largest, floats)])
     results = [pair for pair in zip(result_tensors(task), high, strict=True) if is_float(pair[0].dtype)]
     if all(_working_roundoff(task, tensor.dtype) * rms(_known(each)) >= least for tensor, each in results):
         return []
@@ -179,6 +179,15 @@ def _cancel(changes: _Answers, high: _Answers, *, unit: float) -> bool:
         for change, base in zip(changes, high, strict=True)
         if base.is_floating_point()
     )
+
+
+def _largest(values: Array) -> float:
+    """Return the largest size of the numbers that are finite; in one pass where all are, for a network has many."""
+    if values.numel() and values.element_size() > 1:  # torch has no limits of float8
+        ends = values.aminmax()
+        if (largest := max(-float(ends.min), float(ends.max))) < math.inf:  # NaN is not
+            return largest
+    return float(_known(widen(values)).abs().max())
 
 
 def _known(values: Array) -> Array:

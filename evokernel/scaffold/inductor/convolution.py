@@ -22,8 +22,10 @@ from torch.utils._sympy.functions import FloorDiv, ModularIndexing, PythonMod
 _FEWEST_CHANNELS = 8
 """Output channels of a group, below which the convolution is a sum in place of a product."""
 _TILES = ((64, 64, 32, 4, 3), (128, 64, 32, 4, 3), (64, 128, 32, 4, 3), (128, 128, 32, 8, 3), (64, 32, 32, 4, 2),
-          (32, 64, 64, 4, 4), (128, 32, 16, 4, 2))  # fmt: skip
+          (32, 64, 64, 4, 4), (128, 32, 16, 4, 2), (128, 128, 16, 8, 3), (128, 64, 16, 8, 3))  # fmt: skip
 """Values of BLOCK_M, BLOCK_N, BLOCK_K, num_warps, num_stages; all of them become choices of a tunable."""
+_MOST_SCATTERED = 128 * 64
+"""Elements of a tile of a transposed convolution with strides, beyond which registers spill."""
 _MOST_TERMS = 32
 """Terms of such a sum that are written out, one load after the other, in place of a loop."""
 _FLOATS = (torch.float32, torch.bfloat16, torch.float16)
@@ -40,6 +42,11 @@ class _Settings:
     transposed: bool
     groups: Any
     """A number, or a size that a workload sets, such as that of the channels."""
+
+    @property
+    def is_scattered(self) -> bool:
+        """True where only some taps meet an input, which takes registers to tell."""
+        return self.transposed and max(self.stride) > 1
 
 
 def _tiles(*arguments: Any, cdiv: Any) -> Any:
@@ -109,6 +116,8 @@ def _as_product(x: Any, weight: Any, settings: _Settings, sizes: Sequence[Any]) 
     template = _template(len(sizes) - 2, settings)
     choices: list[Any] = []
     for rows, columns, depth, warps, stages in _TILES:
+        if settings.is_scattered and rows * columns > _MOST_SCATTERED:
+            continue
         template.maybe_append_choice(
             choices,
             input_nodes=(x, weight),

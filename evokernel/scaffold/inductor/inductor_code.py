@@ -102,6 +102,7 @@ class _Capture:
 
     def __init__(self, task: Task) -> None:
         self.arguments: list[Tensor | Scalar] = [*task.signature.tensors, *task.signature.scalars]
+        self._tf32 = _tf32(task)
         self.texts: list[str] = []
         self.menus: list[TemplateSet] = []
         self.order: list[GraphInput | str] = []
@@ -165,7 +166,10 @@ class _Capture:
         menu = TemplateSet(tuple((choice.name, getattr(choice, "description", "")) for choice in choices))
         self.menus.append(menu)
         templates = [each for each in choices if isinstance(each, select_algorithm.TritonTemplateCaller)]
-        return [best_template(templates)] if templates else choices[:1]
+        if not templates:
+            return choices[:1]
+        wide = any(each.get_dtype() == torch.float32 for each in templates[0].input_nodes)
+        return [best_template(templates, in_registers=wide and not self._tf32)]
 
 
 def _spelled(source: Any) -> str:

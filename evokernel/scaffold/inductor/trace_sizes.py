@@ -58,19 +58,25 @@ def trace_sizes(task: Task) -> TraceSizes:
     workloads = workloads_of(task)
     base = max((*workloads.search, *workloads.holdout), key=task.bytes_at)
     free = [name for name in base.sizes if len({dims[name] for dims in known}) > 1]
-    most = {name: max(int(dims[name]) for dims in known) for name in free}
+    values = {name: [int(dims[name]) for dims in known] for name in free}
     for shift in range(_TRIES):
-        sizes = {name: _odd(base.sizes[name], most[name], shift * (1 + place)) for place, name in enumerate(free)}
+        sizes = {
+            name: _odd(base.sizes[name], min(values[name]), max(values[name]), shift * (1 + place))
+            for place, name in enumerate(free)
+        }
         dims = {**base.dims, **sizes}
         if _distinct(task, dims):
             break
     return TraceSizes(dims, frozenset(name for name in free if sizes[name] >= _LEAST))
 
 
-def _odd(size: int, most: int, shift: int) -> int:
-    """Return the odd number `shift` steps below a size, or above it where that is too small."""
-    below = size - 1 + size % 2 - 2 * shift
-    return below if below > _LEAST else min(3 + 2 * shift, most)
+def _odd(size: int, least: int, most: int, shift: int) -> int:
+    """Return the odd number `shift` steps below a size, or above the least that a task has where that is too small.
+
+    Of a size that may not be less than 64 the reference may take 64 away: what it exceeds that by is no constant.
+    """
+    below, first = size - 1 + size % 2 - 2 * shift, max(least, 1) + _LEAST
+    return below if below >= first else min((first | 1) + 2 * shift, most)
 
 
 def _distinct(task: Task, dims: Dims) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 
 import torch
 
@@ -194,20 +194,21 @@ def find_lengths(subject: UserOperation, layout: Layout) -> dict[str, str | int]
     Such are the lengths of sequences that lie in one tensor: in the example they add up to an extent, and zeros, which
     all indices may be, are refused at small sizes.
     """
-    found: dict[str, str | int] = {}
+    possible: dict[str, list[str | int]] = {}
     for name, tensor in subject.inputs.items():
         whole = tensor.dtype in (torch.int32, torch.int64) and tensor.ndim == 1 and tensor.numel() > 1
         if not whole or (tensor < 0).any():
             continue
         others = [extent for other, shape in layout.inputs.items() if other != name for extent in shape]
-        totals = [each for each in others if 0 < evaluate(each, layout.example) == int(tensor.sum())]
-        found |= {name: totals[0]} if totals else {}
+        others += [extent for shape in layout.outputs for extent in shape]  # as `output_size` declares it
+        totals = [each for each in dict.fromkeys(others) if 0 < evaluate(each, layout.example) == int(tensor.sum())]
+        possible |= {name: totals} if totals else {}
 
     def fits(lengths: Mapping[str, str | int]) -> bool:
         return _runs(subject, _small_inputs(subject, layout, _small(layout)[0], lengths))
 
-    if not found or not fits(found):
-        return {}
+    tried = (dict(zip(possible, totals, strict=True)) for totals in product(*possible.values()))
+    found = next(filter(fits, tried), {}) if possible else {}
     return {name: extent for name, extent in found.items() if not fits({**found, name: 0})}
 
 

@@ -237,6 +237,12 @@ def _reason(error: Exception) -> str:
             "calls ctc_loss, a function of a library whose steps torch does not show. Write them out in the function: "
             "a loop over time with torch.logsumexp of a state, its left neighbour and the next but one (Graves, 2006)"
         )
+    if isinstance(error, DynamicOutputShapeException) and "repeat_interleave" in str(error):
+        return (
+            "repeats elements so often as a tensor says, and so makes a tensor whose shape depends on values; a kernel "
+            "gets outputs of known shapes. Declare the length: torch.repeat_interleave(x, lengths, dim=0, "
+            "output_size=n), where n is a number or the size of an input, and pass lengths that add up to it"
+        )
     if isinstance(error, DynamicOutputShapeException):
         return (
             f"makes a tensor whose shape depends on values ({error}); a kernel gets outputs of known shapes. Use "

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from evokernel.evaluate.numerics.correctness import judge_output, judge_timed
+from evokernel.evaluate.numerics.edges import edge_answers
 from evokernel.evaluate.numerics.inputs import draw
 from evokernel.evaluate.numerics.rankings import Ranking
 from evokernel.evaluate.numerics.references import native_answer
@@ -394,3 +395,33 @@ def test_one_level_in_the_middle_of_its_quotient_is_wrong():
     beside = (product / 0.25 % 1 - 0.5).abs().argmin()
     made.view(-1)[beside] += 1
     assert judge_output(expected, [made]) is not None
+
+
+TENTHS = torch.full((2, 3), 0.1, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("reference", "moves"),
+    [
+        (lambda x, **_: x.mT.contiguous(), False),
+        (lambda x, **_: TENTHS.to(x.dtype).mT.contiguous(), True),  # of another's numbers none are known to be held
+        (lambda x, **_: torch.view_as_real(torch.complex(x, x) * 0.1)[..., 0].mT.contiguous(), True),
+        (lambda x, **_: (x / 3).mT.contiguous(), True),
+    ],
+)
+def test_numbers_that_are_only_looked_at_move_where_they_would_otherwise(reference, moves):
+    task = Task(
+        name="t",
+        reference=reference,
+        signature=Signature((Tensor("x", (2, 3)),), (), (Tensor("z", (3, 2), role=Role.OUTPUT),)),
+        workloads={"cpu": WorkloadSet(search=(Workload("w", {}),), holdout=(Workload("w", {}),), probe={})},
+        flops="1",
+    )
+    x = torch.tensor([[1.0, 2.0, float("inf")], [4.0, 5.0, 6.0]])
+    due = reference(x.double())
+    runs = [run.answer[0] for run in edge_answers(task, Workload("w", {}), {"x": x}, unit=2.0**-20)]
+    assert bool(runs) == moves
+    for each in runs:
+        assert ((each != due) & due.isfinite()).any()
+        assert torch.allclose(each, due, rtol=2.0**-18, equal_nan=True)
+        assert torch.equal(each[due.isfinite()].float().double(), each[due.isfinite()])

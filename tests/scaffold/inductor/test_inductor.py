@@ -4,6 +4,7 @@ import ast
 import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from evokernel.errors import EvokernelError
 from evokernel.scaffold.inductor.narrow_operands import narrow_operands
 from evokernel.scaffold.inductor.seed import NoInductorSeed, inductor_seed
-from evokernel.scaffold.inductor.template_choice import numbers
+from evokernel.scaffold.inductor.template_choice import best_template, numbers
 from evokernel.scaffold.inductor.trace_sizes import check_workloads, trace_sizes, workloads_of
 from evokernel.source.tunables import read_tunables
 from evokernel.tasks import builtin_tasks, load_task
@@ -298,6 +299,20 @@ def test_few_channels_for_each_group_are_a_sum_that_is_written_out(made: Maker, 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("more", "tile"), [("", "128 128"), (", stride=2", "128 64")])
+def test_a_convolution_of_fp32_begins_with_a_tile_that_stays_in_registers(
+    made: Maker, more: str, tile: str, tmp_path: Path
+) -> None:
+    body = f"def reference(x, w, **_):\n    return F.conv_transpose1d(x, w{more})"
+    length = "2 * L + 1" if more else "L + 2"
+    tensors = _of("x w", '"B", 16, "L"; 16, 32, 3', f'"B", 32, "{length}"')
+    spec = written(tmp_path, body, dims="B L", inputs=tensors[0], outputs=tensors[1], most=9, dtype="float32", equal=16)
+    found = read_tunables(made(spec)).values
+    begins = (str(found[name]) for name in ("BLOCK_M_0", "BLOCK_N_0", "BLOCK_K_0", "NUM_WARPS_0"))
+    assert " ".join(begins) == f"{tile} 16 8"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_of_ones_own(made: Maker, name: str, tmp_path: Path) -> None:
     body, dims, inputs, outputs = FUNCTIONS[name]
@@ -365,6 +380,15 @@ def test_traced_sizes_are_distinct_and_checked_ones_within_their_ranges(name: st
             assert low <= workload.dims[dimension] <= high
 
 
+def test_traced_sizes_exceed_the_least_that_a_reference_takes(tmp_path: Path) -> None:
+    body = "def reference(x, w, **_):\n    return torch.cat((x[:, :64] * w, x[:, 64:]), 1)"
+    inputs = 'Tensor("x", ("R", "C")), Tensor("w", (64,))'
+    spec = written(tmp_path, body, dims="R C", inputs=inputs, outputs=OUT.format(MATRIX), least=64, most=90, equal=64)
+    sizes = trace_sizes(load_task(spec).on("cuda"))
+    assert sizes.free == {"R", "C"}
+    assert all(66 <= sizes.dims[name] <= 300 for name in "RC")
+
+
 def test_checked_sizes_are_the_largest_quick_ones() -> None:
     task = load_task("gemm").on("cuda")
     _, odd, even = check_workloads(task)
@@ -387,3 +411,19 @@ def test_a_product_keeps_its_16_bit_operands() -> None:
 
 def test_numbers_of_a_template() -> None:
     assert numbers("ALLOW_TF32=False, BLOCK_K=16, num_stages=1") == {"BLOCK_K": 16, "num_stages": 1}
+
+
+def test_a_product_in_registers_begins_with_more_threads_and_a_tile_that_is_less_deep() -> None:
+    menu = (
+        (128, 128, 64, 4),
+        (128, 128, 32, 4),
+        (128, 128, 32, 8),
+        (128, 128, 16, 8),
+        (64, 64, 16, 4),
+        (256, 64, 16, 8),
+    )
+    named = (f"BLOCK_M={m}, BLOCK_N={n}, BLOCK_K={k}, num_stages=3, num_warps={warps}" for m, n, k, warps in menu)
+    templates = [SimpleNamespace(description=text) for text in named]
+    assert best_template(templates, in_registers=False) is templates[2]
+    assert best_template(templates, in_registers=True) is templates[3]
+    assert best_template(templates[:2] + templates[4:], in_registers=True) is templates[4]

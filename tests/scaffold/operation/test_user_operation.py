@@ -109,6 +109,7 @@ def test_reference_that_fails_on_its_example(operations: Path) -> None:
         ("x + torch.rand_like(x)", r"uses random numbers \(aten.rand_like\).*Pass them in as an input"),
         ("F.dropout(x, 0.5)", r"uses random numbers.*self.eval\(\)"),
         ("x[x > 0]", "shape depends on values.*torch.where"),
+        ("x.repeat_interleave(x[0].long(), 1)", "shape depends on values.*Declare the length.*output_size=n"),
         ("x * 2 if x.sum() > 0 else x", "reads a value of a tensor"),
         ("x.T", r"a view of its input 'x'.*\.clone\(\)"),
         ("x.add_(1)", "changes its input 'x' in place"),
