@@ -27,3 +27,8 @@ def judge() -> Iterator[Judge]:
 @pytest.fixture(scope="session")
 def seed() -> str:
     return (Path(__file__).parents[2] / "evokernel" / "tasks" / "gemm" / "seeds" / "naive.cpp").read_text()
+
+
+def stages_in(stderr: str) -> list[str]:
+    """Return who says each line; that other searches share the cores, as tests beside this one do, is left out."""
+    return [line.partition(":")[0] for line in stderr.splitlines() if not line.startswith("other searches")]

@@ -12,7 +12,7 @@ from evokernel import Evaluation, Judge
 from evokernel.errors import ConfigError, EvokernelError, LanguageError, TaskError
 from evokernel.judging.judge import JudgeClosed
 from evokernel.records.evaluation import Fidelity, Stage, Status
-from tests.judging.conftest import QUICK, TASK
+from tests.judging.conftest import QUICK, TASK, stages_in
 
 pytestmark = pytest.mark.heavy
 
@@ -117,5 +117,4 @@ print(judge(open("seed.cpp").read()).status)
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
     )
     assert (done.returncode, done.stdout) == (0, "ok\n")
-    said = [line.partition(":")[0] for line in done.stderr.splitlines()]
-    assert said == ["evokernel"] * 2 * progress, "what the start is at, and that it is done"
+    assert stages_in(done.stderr) == ["evokernel"] * 2 * progress, "what the start is at, and that it is done"

@@ -17,7 +17,7 @@ from evokernel import Judge
 from evokernel.errors import ConfigError
 from evokernel.judging.application import BatchLimits
 from evokernel.judging.server import BatchServer
-from tests.judging.conftest import TASK
+from tests.judging.conftest import TASK, stages_in
 from tests.support.serving import Reply, connect, exchange, wait_until
 
 pytestmark = pytest.mark.heavy
@@ -167,4 +167,4 @@ def test_the_command_answers_until_it_is_told_to_end(tmp_path: Path, seed: str) 
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=300)
     assert (process.returncode, out.splitlines()[-1]) == (0, "ended")
-    assert [line.partition(":")[0] for line in err.splitlines()] == ["evokernel", "evokernel"]
+    assert stages_in(err) == ["evokernel", "evokernel"]
