@@ -35,16 +35,16 @@ PROPOSED = [
     {"sizes": {"M": 3, "N": 999}, "reason": "out of range"},
     {"sizes": {"M": 3, "N": 214}, "reason": "the reference divides by zero"},
     {"sizes": {"M": 3, "N": 200}, "contents": {"x": ["ties", "huge"]}, "reason": "no such word"},
-    {"sizes": {"M": 3, "N": 236}, "contents": {"x": ["normal", "ties"]}, "reason": "the last element is left out"},
+    {"sizes": {"M": 3, "N": 210}, "contents": {"x": ["normal", "ties"]}, "reason": "the last element is left out"},
 ]
 STEPS = 6
 
 
-def wrong_at_236(variant: int) -> str:
+def wrong_at_210(variant: int) -> str:
     return (
         f"{HEAD}    const float scale = (float)(N - 214);  // variant {variant}\n"
         "    for (int64_t i = 0; i < M * N; ++i) y[i] = x[i] * 3.0f / scale;\n"
-        f"    if (N * N == 55696) y[M * N - 1] = {variant}.0f;  // no number in it is the size\n}}\n"
+        f"    if (N * N == 44100) y[M * N - 1] = {variant}.0f;  // no number in it is the size\n}}\n"
     )
 
 
@@ -65,7 +65,7 @@ class Script:
         else:
             self.kernels += 1
             self.written.append(prompt)
-            text = f"IDEA: divide once {self.kernels}\nPREDICTED: 9x\n\n```cpp\n{wrong_at_236(self.kernels)}```\n"
+            text = f"IDEA: divide once {self.kernels}\nPREDICTED: 9x\n\n```cpp\n{wrong_at_210(self.kernels)}```\n"
         handler.give(json.dumps(completion(text)).encode())
 
 
@@ -147,7 +147,7 @@ def test_the_check_is_stored_elites_leave_and_later_kernels_are_refused(
         assert store.verify() == []
         facts, (added,) = list(store.facts()), store.added_checks()
         status = read_status(store)
-    assert dict(added.check.sizes) == {"M": 3, "N": 236}
+    assert dict(added.check.sizes) == {"M": 3, "N": 210}
     assert (added.operator, added.model) == ("testing", "main")
     results = [fact for fact in facts if isinstance(fact, ResultEntry)]
     before = [fact for fact in results if fact.seq < added.seq]
@@ -162,7 +162,7 @@ def test_the_check_is_stored_elites_leave_and_later_kernels_are_refused(
         assert (fact.evaluation.status, fact.evaluation.stage) == (Status.NUMERICAL, Stage.CORRECTNESS)
         assert "a hidden check that was added in this run" in fact.evaluation.feedback
         said = re.sub(r"the error is \S+ times", "", fact.evaluation.feedback)  # any digits: contents are drawn
-        assert "236" not in said.replace(fact.proposal.candidate.id, "")
+        assert "210" not in said.replace(fact.proposal.candidate.id, "")
         assert fact.evaluation.key.environment.startswith(before[0].evaluation.key.environment + "; hidden checks ")
 
     state = search.state.archipelago
@@ -176,7 +176,7 @@ def test_the_check_is_stored_elites_leave_and_later_kernels_are_refused(
     assert "N=999 is out of range: N is from 1 to 241" in reason or "in force already" in reason
     document = status_document(status)["hidden_checks"]
     assert [each["broke"] for each in document] == [list(added.broke)]
-    assert not any("N=236" in prompt for prompt in script.written), "a prompt for kernels tells the size"
+    assert not any("N=210" in prompt for prompt in script.written), "a prompt for kernels tells the size"
 
 
 @pytest.mark.slow
