@@ -1,16 +1,22 @@
-"""Whole numbers in a Python kernel's text, with which its code may tell sizes apart."""
+"""Whole numbers in a kernel, with which its code may tell sizes apart."""
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import CodeType
 
-_MOST_NUMBER = 4_000_000
+MOST_NUMBER, _MOST_NUMBERS = 1 << 22, 1000
+"""The largest number that may be a size, and how many of a kernel count: every pair of them may give one."""
 _LITERAL = re.compile(r"\b(?:0[xX][0-9a-fA-F]{1,6}|[0-9]{1,7})(?![0-9a-fA-FxX])")
 
 
-def numbers_in(source: str) -> tuple[int, ...]:
-    """Return the numbers from 2 to 4 million in a Python file and in its strings, without their signs, sorted.
+def likely_sizes(numbers: Iterable[int]) -> tuple[int, ...]:
+    """Return those numbers that may be sizes, without their signs: from 2 to 4 million, the least thousand, sorted."""
+    return tuple(sorted({number for number in map(abs, numbers) if 2 <= number <= MOST_NUMBER}))[:_MOST_NUMBERS]
+
+
+def numbers_in_text(source: str) -> tuple[int, ...]:
+    """Return the likely sizes in a Python file and in its strings.
 
     Python has worked out by then what the file writes as a sum or a product; its strings may be CUDA C++. Nothing of
     the file runs. A file that cannot be compiled has no numbers.
@@ -20,7 +26,7 @@ def numbers_in(source: str) -> tuple[int, ...]:
             code = compile(source, "<candidate>", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
         return ()
-    return tuple(sorted({number for number in map(abs, _constants(code)) if 2 <= number <= _MOST_NUMBER}))
+    return likely_sizes(_constants(code))
 
 
 def _constants(code: CodeType) -> Iterator[int]:

@@ -6,7 +6,7 @@ from typing import Any
 from evokernel.config.run import EvaluationConfig
 from evokernel.evaluate.client.builds import Shapes
 from evokernel.records.evaluation import EvaluatorIdentity
-from evokernel.source.numbers import numbers_in
+from evokernel.source.numbers import numbers_in_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class JudgeSetup:
         # honest kernels of a further dtype may differ on what the first judge chose
         setup |= {"dtype": dtype} if dtype else {"distributions": list(self.distributions)}
         if winner and self.device_class == "cuda":
-            setup["numbers"] = numbers_in(winner)
+            setup["numbers"] = numbers_in_text(winner)
         return setup | {"probes": [dict(dims) for dims in probes]} if probes else setup
 
     def _common(self, *, admit: bool, final: bool) -> dict[str, Any]:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from evokernel.source.numbers import likely_sizes
+
 _FUNCTION = re.compile(r"^[0-9a-f]+ <(?P<name>[^>]+)>:$")
 _INSTRUCTION = re.compile(r"^\s+(?P<address>[0-9a-f]+):\t(?P<text>\S.*)$")
 _PREFIX = re.compile(r"^(?:(?:bnd|notrack|lock|rep|repz|repnz|data16|cs|ds|\{\w+\})\s+)+")
@@ -11,7 +13,6 @@ _TARGET = re.compile(r"(?:^|[\s,])(?P<address>[0-9a-f]+) <")
 _USES_NUMBERS = re.compile(r"(?:cmp|test|and|sub|add|lea|i?mul|mov)[a-z]*$")
 _NUMBER = re.compile(r"[$#](?P<number>-?(?:0x[0-9a-f]+|[0-9]+))(?=[],(\s]|$)")
 _OFFSET = re.compile(r"(?P<number>-?0x[0-9a-f]+)\((?!%rip|%rsp|%rbp)")
-MOST_NUMBER, MOST_NUMBERS = 1 << 22, 1000
 _REFERENCE = re.compile(r"<(?P<name>[^<>+@]+)(?:@\w+)?(?:[+-]0x[0-9a-f]+)?>")
 
 
@@ -56,7 +57,7 @@ def read_disassembly(text: str) -> dict[str, list[Instruction]]:
 
 
 def numbers_in(functions: Mapping[str, list[Instruction]]) -> tuple[int, ...]:
-    """Return the numbers from 2 to 4 million that code compares, adds or multiplies with, without their signs, sorted.
+    """Return the likely sizes among the numbers that code compares, adds or multiplies with.
 
     A compiler has worked out by then what a source writes as a sum or a product.
     """
@@ -67,5 +68,5 @@ def numbers_in(functions: Mapping[str, list[Instruction]]) -> tuple[int, ...]:
             for match in pattern.finditer(instruction.operands):
                 number = int(match["number"], 0)
                 wraps = next((bits for bits in (32, 64) if 1 << bits - 1 <= number < 1 << bits), 0)
-                found |= {abs(number - (1 << wraps)), number ^ 1 << wraps - 1} if wraps else {abs(number)}
-    return tuple(sorted(each for each in found if 2 <= each <= MOST_NUMBER))[:MOST_NUMBERS]
+                found |= {number - (1 << wraps), number ^ 1 << wraps - 1} if wraps else {number}
+    return likely_sizes(found)

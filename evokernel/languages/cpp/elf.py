@@ -8,7 +8,7 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import Symbol, SymbolTableSection
 
-from evokernel.languages.cpp.disassembly import MOST_NUMBER, MOST_NUMBERS
+from evokernel.source.numbers import MOST_NUMBER, likely_sizes
 
 _DATA = ".rodata"
 SYMBOL_LIMIT = 100_000  # a table is read at 15 us a symbol, in the engine
@@ -25,7 +25,7 @@ class SharedObject:
     text_bytes: int
     """Size of the section `.text`, in bytes."""
     numbers: tuple[int, ...]
-    """Whole numbers in its tables and constants that may be sizes, sorted; halves above a whole one count as it."""
+    """Likely sizes in its tables and constants; halves above a whole number count as it."""
 
 
 def read_shared_object(image: bytes) -> SharedObject:
@@ -55,7 +55,7 @@ def _read(image: bytes) -> SharedObject:
                 exports |= {function.name for function in functions}
             else:
                 code_bytes += sum(function["st_size"] for function in functions)
-    return SharedObject(frozenset(exports), code_bytes, text_bytes, tuple(sorted(numbers)[:MOST_NUMBERS]))
+    return SharedObject(frozenset(exports), code_bytes, text_bytes, likely_sizes(numbers))
 
 
 def _numbers_in(data: bytes) -> set[int]:
@@ -64,7 +64,7 @@ def _numbers_in(data: bytes) -> set[int]:
     for kind in ("<i4", "<i8", "<f4", "<f8"):
         values = np.frombuffer(data, kind, len(data) // np.dtype(kind).itemsize)
         values = values[(values >= 2) & (values <= MOST_NUMBER)]
-        found |= {int(each) for each in np.unique(values) if float(each * 2).is_integer()}
+        found |= {*np.unique(values[values * 2 % 1 == 0].astype(int)).tolist()}
     return found
 
 

@@ -22,6 +22,7 @@ from evokernel.languages.cpp.profile import HotLoopProfile, profile
 from evokernel.languages.toolchain import CompilerRunner
 from evokernel.records.build import BuildFailure, Built
 from evokernel.records.candidate import Candidate
+from evokernel.source.numbers import likely_sizes
 from evokernel.task import Task
 
 ARTIFACT_LIMIT_BYTES = 64 << 20
@@ -190,7 +191,7 @@ class CppLanguage:
         found = self._profile(folder)
         if isinstance(found, BuildFailure):
             return found
-        numbers = tuple(sorted({*found.numbers, *compiled.numbers}))
+        numbers = likely_sizes((*found.numbers, *compiled.numbers))
         descriptor = {
             "vector_bits": float(found.vector_bits),
             "spills": float(found.spills),
