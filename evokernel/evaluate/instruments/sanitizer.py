@@ -5,6 +5,7 @@ On a hidden shape nothing is passed on that the candidate could have worded or c
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,7 @@ _SHOWN = 20  # findings that the tool prints
 _TOLD, _PLACES, _CHARACTERS = 3, 4, 160
 _MISALIGNED = "misaligned"
 _PADDING_BYTES = 4096
+_AT_ONCE_BYTES = 4 << 30  # of the buffers of all calls that run at once; tools need several times as much
 _SHARED_OPTIONS = (
     *("--error-exitcode", str(FOUND_EXIT), "--print-limit", str(_SHOWN)),
     *("--report-api-errors", "no", "--show-backtrace", "no"),
@@ -80,15 +82,19 @@ class Sanitizer:
         self._timeout_s = timeout_s
 
     def check(self, work: Sequence[tuple[Tool, RecordedCall]]) -> Inspection:
-        """Return the first finding, or a line for each check that could not run."""
+        """Return the first finding, or a line for each check that could not run.
+
+        Checks run at once, as far as their buffers are small: most of the time of one is the start of its process.
+        """
         if self._program is None:
             return Inspection(remarks=f"not checked by {SANITIZER}: it is not installed")
         left_out: list[str] = []
         doubts: list[str] = []
-        for tool, call in work:
-            options = ("--tool", tool.name, *tool.options, *_SHARED_OPTIONS)
+        with ThreadPoolExecutor(_at_once(work)) as pool:
+            started = [pool.submit(self._run, self._program, tool, call) for tool, call in work]
+        for (tool, call), run in zip(work, started, strict=True):
             try:
-                done = self._toolbox.run(self._program, options, call, answers=_answers, timeout_s=self._timeout_s)
+                done = run.result()
             except (HarnessError, OSError) as error:  # no sandbox or no room: earlier checks stay valid
                 left_out.append(f"{_subject(tool, call)}: {one_line(str(error))}")
                 continue
@@ -106,6 +112,10 @@ class Sanitizer:
         if not self._toolbox.sandboxed:
             remarks.append(f"({SANITIZER} was run {OUTSIDE})")
         return Inspection(complete=not left_out, remarks="\n".join(remarks))
+
+    def _run(self, program: Path, tool: Tool, call: RecordedCall) -> ProcessExit:
+        options = ("--tool", tool.name, *tool.options, *_SHARED_OPTIONS)
+        return self._toolbox.run(program, options, call, answers=_answers, timeout_s=self._timeout_s)
 
 
 def read_accesses(text: str, names: Mapping[int, str]) -> list[SanitizerReport]:
@@ -179,6 +189,11 @@ def _place(text: str) -> str:
     """Return the place of a finding in the candidate's code, in the tool's words, without our folders."""
     plain = "".join(each if each.isprintable() else " " for each in _OFFSET.sub("", _COUNT.sub("", text).strip()))
     return _ADDRESS.sub("(address)", without_paths(plain))[:_CHARACTERS] or "a kernel"
+
+
+def _at_once(work: Sequence[tuple[Tool, RecordedCall]]) -> int:
+    largest = max((sum(each.size_bytes for each in call.buffers) for _, call in work), default=0)
+    return max(1, min(len(work), _AT_ONCE_BYTES // max(1, largest)))
 
 
 def _names_by_size(call: RecordedCall) -> dict[int, str]:

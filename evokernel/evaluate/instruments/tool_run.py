@@ -99,6 +99,8 @@ class ToolRunner:
         """Run a tool on one call; `answers` says whether the tool worked, whatever it found. Raises `HarnessError`."""
         with laid_out(call) as folder:
             for sandbox in tuple(self._choices):
+                if sandbox not in self._choices:  # another call has found meanwhile where the tool works
+                    continue
                 done = self._run(tool, options, folder, sandbox=sandbox, timeout_s=timeout_s)
                 if answers(done):
                     self._choices = [sandbox]  # it works there: a later failure has another cause

@@ -162,6 +162,22 @@ def test_tools_are_asked_for_what_is_read_and_the_first_finding_ends_it(toolbox:
     assert "(racecheck) on w:\nrace on shared memory" in found.verdict.feedback
 
 
+def test_checks_run_at_once(open_toolbox: ToolRunner, shelf: Path) -> None:
+    """Each of two waits for the other one, and passes only if it is there."""
+    (shelf / "clean").write_text(CLEAN)
+    (shelf / "here").mkdir()
+    (shelf / "here").chmod(0o777)
+    script = (
+        'here="$(dirname "$0")/here"\n'
+        'mktemp "$here/XXXXXX" > /dev/null\n'
+        'while [ "$(ls "$here" | wc -l)" -lt 2 ]; do sleep 0.02; done\n'
+        'cat "$(dirname "$0")/clean"'
+    )
+    find = make_tool(shelf, "compute-sanitizer", script)
+    found = Sanitizer(open_toolbox, find=find).check([(MEMCHECK, recorded()), (RACECHECK, recorded())])
+    assert (found.verdict, found.complete) == (None, True)
+
+
 def test_many_findings_are_counted(toolbox: ToolRunner, shelf: Path) -> None:
     some = OUT_OF_BOUNDS.replace("========= ERROR SUMMARY: 2 errors\n", "")
     for times, end in ((3, "and 3 more"), (10, "and at least 17 more")):
