@@ -304,9 +304,13 @@ def _check_inputs_matter(task: Task, relevant: set[str]) -> None:
 def _open(task: Task, survivors: Mapping[str, bool], rejected: Mapping[str, str]) -> list[str]:
     """Return the empty answers that no case has rejected yet.
 
-    Fewer bits that never change the result (a sign, a comparison) are right, not a cheat.
+    Fewer bits that never change the result (a sign, a comparison) are right, not a cheat. So is a tail left out that
+    never changes it (the first row of each image); but indices, which integers may be, could reach it.
     """
-    harmless = {name for name in DOWNCAST.values() if survivors.get(name) and "normal" in task.distributions}
+    normal = "normal" in task.distributions
+    harmless = {name for name in DOWNCAST.values() if survivors.get(name) and normal}
+    if normal and all(is_float(tensor.dtype) for tensor in task.signature.inputs):
+        harmless |= {name for name, same in survivors.items() if same and "tail" in name}
     return [name for name in survivors if name not in rejected and name not in harmless]
 
 

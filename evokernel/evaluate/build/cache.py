@@ -12,8 +12,9 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ _LIMIT_OF_ENTRY_FILES = 256
 _PRUNE_EVERY = 64  # entries written by this process; looking at all of them takes some milliseconds
 _SHARE_KEPT = 0.9
 _DIGEST_BYTES = 32
+_MOST_PROCESSES = 16
 
 Files = Mapping[str, bytes]
 
@@ -94,7 +96,8 @@ class BuildCache:
 class CachingCompilePool:
     """A compile pool that sends, with each source, the kernels compiled for it before, as `known`.
 
-    `known` in a request holds the files' contents as base64 by their name in a bundle.
+    `known` in a request holds the files' contents as base64 by their name in a bundle. `processes` is how many may
+    compile for it at once: the cores of this thread, shared among the requests that are being answered.
     """
 
     def __init__(self, pool: PythonCompiler, cache: BuildCache, *, headers: str = "") -> None:
@@ -102,6 +105,8 @@ class CachingCompilePool:
         self._pool = pool
         self._cache = cache
         self._headers = headers
+        self._running = 0
+        self._lock = threading.Lock()
 
     def __call__(self, program: str, request: Mapping[str, Any], *, timeout_s: float) -> CompileAnswer:
         """Answer a request as the pool does. Only requests with a `source` are cached."""
@@ -110,12 +115,25 @@ class CachingCompilePool:
         key = key_of(program, {**request, "headers": self._headers} if self._headers else request)
         known = self._cache.get(key)
         texts = {name: base64.b64encode(data).decode() for name, data in known.items()}
-        reply = self._pool(program, {**request, "known": texts}, timeout_s=timeout_s)
+        with self._processes() as processes:
+            asked = {**request, "known": texts, "processes": processes}
+            reply = self._pool(program, asked, timeout_s=timeout_s)
         compiled = _compiled(reply)
         if not compiled.keys() <= known.keys():
             both = {**known, **compiled}
             self._cache.put(key, both if _fits(both) else compiled)
         return reply
+
+    @contextmanager
+    def _processes(self) -> Iterator[int]:
+        with self._lock:
+            self._running += 1
+            running = self._running
+        try:
+            yield max(1, min(_MOST_PROCESSES, len(os.sched_getaffinity(0)) // running))
+        finally:
+            with self._lock:
+                self._running -= 1
 
 
 def default_folder() -> Path:

@@ -208,11 +208,11 @@ class LocalEvaluator:
             left = rounds - len(outcomes) - count
             started = []
             for number in range(count):
-                first = not number and not outcomes  # sanitizers once: up to a minute; a seed needs none
+                first = not number and not outcomes  # some checks once: they take a while; a seed needs none
                 work = partial(
                     self._final_at,
                     request=request,
-                    sanitize=first and not request.processes,
+                    thoroughly=first and not request.processes,
                     another=number < left,
                     keep=request.keep_last and not left and number == count - 1,
                 )
@@ -243,24 +243,29 @@ class LocalEvaluator:
         slot: DeviceSlot,
         request: EvaluationRequest,
         *,
-        sanitize: bool = False,
+        thoroughly: bool = False,
         another: bool = False,
         keep: bool = False,
         dtype: str = "",
     ) -> PhaseVerdict:
         """Measure in one process: a fresh one, or the one that was kept for a request of one process.
 
-        With `another` the next one on this device is made ready, and with `keep` this one stays open.
+        Where `thoroughly`, sanitizers run, and there are shapes that the numbers in the source single out. With
+        `another` the next one on this device is made ready, and with `keep` this one stays open.
         """
         if self._setup.device_class == "cuda":
             await slot.close()  # its buffers take much of the device's memory; a new one starts when needed
         expert = "" if dtype else self._expert  # a user's kernel need not take it
-        setup = self._setup.joining(self.identity, expert=expert, winner=request.candidate.source, dtype=dtype)
+        following = self._setup.joining(self.identity, expert=expert, final=True, dtype=dtype)
+        numbers_of = request.candidate.source if thoroughly else ""
+        setup = self._setup.joining(self.identity, expert=expert, final=True, numbers_of=numbers_of, dtype=dtype)
         builds = partial(self._build, request, dtype=dtype)
         async with self._lock.alone():
             began = time.monotonic()
             kept = self._finals.take_kept(slot) if request.processes == 1 and not dtype else None
-            judge, hello = opened = kept or await self._finals.open(slot, setup, builds=builds, another=another)
+            judge, hello = opened = kept or await self._finals.open(
+                slot, setup, builds=builds, another=following if another else None
+            )
             started = {"start_s": time.monotonic() - began}
         outcome = None
         try:
@@ -269,7 +274,7 @@ class LocalEvaluator:
                 return PhaseVerdict(Status.HOLDOUT_FAILED, Stage.COMPILE, HELD_OUT)
             asked = replace(request, checks=()) if dtype else request  # a check is admitted for the task's own dtype
             settled = partial(self._finals.settled, slot)
-            outcome = await self._ask(judge, asked, build, sanitize=sanitize, settled=settled)
+            outcome = await self._ask(judge, asked, build, sanitize=thoroughly, settled=settled)
             return replace(outcome, metrics={**outcome.metrics, **started})
         finally:
             if keep and outcome is not None and outcome.status is Status.OK:

@@ -46,14 +46,19 @@ class FinalJudges:
         """The devices that have a judge here: one that is made ready, or the one that was kept."""
         return {*self._next, *([self._kept.slot] if self._kept is not None else [])}
 
-    async def open(self, slot: DeviceSlot, setup: Mapping[str, Any], *, builds: Builds, another: bool) -> Opened:
-        """Return a judge of a winner on a device; with `another`, make one more ready there. Raises as `StartJudge`."""
+    async def open(
+        self, slot: DeviceSlot, setup: Mapping[str, Any], *, builds: Builds, another: Mapping[str, Any] | None
+    ) -> Opened:
+        """Return a judge of a winner on a device, and make ready there `another` with its setup, if there is one.
+
+        Raises as `StartJudge`.
+        """
         await self.release()
         if not self._ahead:
             return await slot.fresh(setup)
         prepared = await self._prepared(slot, setup)
-        if another:
-            self._next[slot] = asyncio.create_task(self._made_ready(slot, setup, builds))
+        if another is not None:
+            self._next[slot] = asyncio.create_task(self._made_ready(slot, another, builds))
         building = asyncio.ensure_future(builds(shapes_of(prepared[1])))
         try:
             return await slot.start(prepared, setup)

@@ -45,18 +45,26 @@ class JudgeSetup:
         return self._common(admit=True, final=False)
 
     def joining(
-        self, identity: EvaluatorIdentity, *, expert: str, winner: str = "", probes: Shapes = (), dtype: str = ""
+        self,
+        identity: EvaluatorIdentity,
+        *,
+        expert: str,
+        final: bool = False,
+        numbers_of: str = "",
+        probes: Shapes = (),
+        dtype: str = "",
     ) -> dict[str, Any]:
         """Return the setup of a further judge, which measures no device: the first judge's sheet holds for the run.
 
         Args:
             expert: the file of the kernel that is one of the baselines, or nothing.
-            winner: the source of a winner, if it measures one.
+            final: it measures a winner, on held-out workloads, too.
+            numbers_of: a source whose numbers single out further hidden shapes, or nothing.
             probes: hidden shapes to use instead of drawing some; empty where nothing is compiled for shapes.
             dtype: a further dtype of the task; empty for its own.
         """
         setup = {
-            **self._common(admit=False, final=bool(winner)),
+            **self._common(admit=False, final=final),
             "sheet": dict(identity.device_sheet),
             # the baseline of each search workload is chosen once in a run
             "baseline_us": {name: dict(times) for name, times in identity.baseline_us.items()},
@@ -64,8 +72,8 @@ class JudgeSetup:
         }
         # honest kernels of a further dtype may differ on what the first judge chose
         setup |= {"dtype": dtype} if dtype else {"distributions": list(self.distributions)}
-        if winner and self.device_class == "cuda":
-            setup["numbers"] = numbers_in_text(winner)
+        if numbers_of and self.device_class == "cuda":  # worker mode has those of the machine code
+            setup["numbers"] = numbers_in_text(numbers_of)
         return setup | {"probes": [dict(dims) for dims in probes]} if probes else setup
 
     def _common(self, *, admit: bool, final: bool) -> dict[str, Any]:

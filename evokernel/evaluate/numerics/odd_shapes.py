@@ -143,13 +143,20 @@ def large_tailed_workloads(task: Task, offered: WorkloadSet, rng: np.random.Gene
 
 
 def singled_out_workloads(
-    task: Task, offered: WorkloadSet, numbers: Sequence[int], rng: np.random.Generator, *, most: int
+    task: Task,
+    offered: WorkloadSet,
+    numbers: Sequence[int],
+    rng: np.random.Generator,
+    *,
+    most: int,
+    one_alone: bool = False,
 ) -> tuple[Workload, ...]:
     """Return so many small shapes, at the most, with sizes that numbers in a program's code single out.
 
     A program that is wrong on a narrow band of sizes, or on one remainder by a large number, compares sizes with it.
     Fuzzers take words for their inputs from the program in the same way. Each size is such a number in turn, one beside
-    it, or one with a remainder that is one; in every second shape the others are drawn from their ranges.
+    it, or one with a remainder that is one; in every second shape, or in all if `one_alone`, the others are drawn from
+    their ranges.
     """
     named = [number for number in numbers if number > _VECTOR]
     own = {*named, *(number + 1 for number in named if not number & number + 1)}  # a mask leaves a remainder
@@ -162,7 +169,7 @@ def singled_out_workloads(
     turns = {name: [each for group in groups for each in rng.permutation(group).tolist()] for name in offered.probe}
     names, found = [*turns], []
     for number in range(min(most, 2 * sum(map(len, groups)))):
-        alone = names[number // 2 % len(names)] if number % 2 else ""
+        alone = names[number // 2 % len(names)] if number % 2 or one_alone else ""
 
         def singled(name: str, size: SizeRange, *, alone: str = alone) -> int:
             largest = size.most if alone else size.high  # many large sizes together may take much memory on the way
@@ -192,8 +199,9 @@ def compiled_workloads(
     Triton's compiler makes other code where a size, or a product of sizes, is 1 or a multiple of 16, and many kernels
     round sizes up to powers of two. Here sizes are odd, and in the small shapes they lie between the same powers of two
     as those of the second hidden shape. Winners meet every odd remainder by 64, all lopsided shapes, two in which one
-    dimension alone is least, and last sizes that the `numbers` in their text single out; a search meets some of the
-    first, since all that a program launches is recorded for each.
+    dimension alone is least, and last sizes that the `numbers` in their text single out, one in a shape: several even
+    ones would need code of their own together. A search meets some of the first, since all that a program launches is
+    recorded for each.
     """
     like = _cut_down(task, probes[1], offered, _SMALL_BYTES)
     *others, equal = [_uneven(offered, each.dims) for each in lopsided_workloads(task, offered, rng)] or [{}]
@@ -217,7 +225,7 @@ def compiled_workloads(
     most = _TENSORS_DRAWN // len(task.signature.tensors)
     if not final:
         return compiled_again(kept[: min(most, _COMPILED)])
-    named = singled_out_workloads(task, offered, numbers, rng, most=min(_NAMED, most // 2))
+    named = singled_out_workloads(task, offered, numbers, rng, most=min(_NAMED, most // 2), one_alone=True)
     return compiled_again([*kept[: most - len(named)], *(workload.dims for workload in named)])
 
 

@@ -17,6 +17,7 @@ def recorded_build(
     route: Callable[[], object],
     compiled: Callable[[], Mapping[str, bytes]],
     describe: Callable[[Exception], dict[str, Any]],
+    ahead: Callable[[Callable[..., object]], None] = lambda run: None,
 ) -> tuple[dict[str, Any], bytes]:
     """Return the answer and the bundle that `triton_build.answer` describes.
 
@@ -24,11 +25,13 @@ def recorded_build(
         route: leads this process's launches to the recorder.
         compiled: returns the compiled kernels as files of the bundle.
         describe: returns the failure for an exception.
+        ahead: compiles what it can of what `run` will launch.
     """
     source, measured, start = request["source"], request["measured"], time.perf_counter()
     try:
         route()
         run = load_module.load(source).run
+        ahead(run)
         recorded = recording.record(run, request["shapes"], measured=measured, recorder=recorder)
         compile_ms = (time.perf_counter() - start) * 1e3
         files = {load_module.FILE: source.encode(), recording.FILE: recorded.document()}

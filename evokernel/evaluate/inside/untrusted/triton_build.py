@@ -4,11 +4,13 @@ Runs in a single-use process: it leaves Triton, torch and the environment change
 """
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from . import recording, triton_faults
 from .kernel_cache import KernelCache
+from .parallel_compile import compile_in_parallel
 from .recorded_build import recorded_build
 from .triton_driver import RecordingDriver, activate, warm
 
@@ -23,8 +25,8 @@ def answer(request: dict[str, Any], folder: str) -> tuple[dict[str, Any], bytes]
     Args:
         request: `source`; `capability` (90 for 9.0); `properties` of the device by name; `shapes`, each a list of
             arguments, `{"kind": "tensor", "name", "shape", "dtype"}` or `{"kind": "scalar", "value"}`; `measured`, how
-            many of the shapes, from the first, to describe; `known`, the compiled kernels of an earlier build of the
-            same source, if there was one (see `kernel_cache`).
+            many of the shapes, from the first, to describe; `processes`, how many may compile at once, if not one;
+            `known`, the compiled kernels of an earlier build of the same source, if there was one (see `kernel_cache`).
         folder: where the compiler may write.
 
     Returns:
@@ -44,4 +46,11 @@ def answer(request: dict[str, Any], folder: str) -> tuple[dict[str, Any], bytes]
             route=lambda: activate(RecordingDriver(recorder)),
             compiled=kernels.files,
             describe=lambda error: triton_faults.describe(error, request["source"], messages()),
+            ahead=partial(
+                compile_in_parallel,
+                shapes=request["shapes"],
+                recorder=recorder,
+                processes=request.get("processes", 1),
+                folder=Path(folder),
+            ),
         )
