@@ -26,7 +26,8 @@ SHIFTED = {"normal-10": -10.0, "normal+10": 10.0}
 COARSE = "normal/coarse"  # multiples of 1/16, so that numbers tie, also with constants, and -0.0 among them
 LARGE = {"normal/roots": 46_341, "normal/factors": 1 << 22, "normal/large": 1 << 31}  # what int32 stays below
 NAN, INFINITE, ABOVE, BELOW = "normal/nan", "normal/inf", "normal/+inf", "normal/-inf"
-TELLING = (*SCALED, *SHIFTED, COARSE, *LARGE, NAN, INFINITE, ABOVE, BELOW)
+MODEST = "normal/sums"  # by the fourth root of the longest sum's length, so that sums of products are about 1
+TELLING = (*SCALED, *SHIFTED, COARSE, *LARGE, NAN, INFINITE, ABOVE, BELOW, MODEST)
 """Distributions that a judge adds to those of a task where only they notice what a kernel leaves out."""
 
 InputGenerator = Callable[[Mapping[str, int], int], Any]

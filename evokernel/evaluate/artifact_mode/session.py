@@ -34,6 +34,8 @@ from evokernel.records.timing import Timing
 from evokernel.task import Role
 
 _MAX_WORD = 1 << 32
+_POISONED = 0.75
+"""Share of the batches of checks in which scratch holds a random word at first; in the others it holds zeros."""
 _RACECHECKED = 2
 """Calls under racecheck, which takes longer: one on a search workload, one on a hidden shape."""
 _TOGETHER = 0.5
@@ -248,7 +250,9 @@ class ArtifactSession:
 
         The outputs of one copy may be `loud`, as `BoundWorkload.put` says.
         """
-        limit, poison = self.bench.settings.timeout_s, int(self.bench.rng.integers(_MAX_WORD))
+        limit, rng = self.bench.settings.timeout_s, self.bench.rng
+        # memory that nobody has used yet is 0 for a user, too
+        poison = int(rng.integers(_MAX_WORD)) if rng.random() < _POISONED else 0
         self._attach(bound)
         self._runner.arm(Batch(bound.name, self._shapes[bound], order, poison))
         for number, distribution in cases.items():

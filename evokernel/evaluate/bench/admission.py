@@ -125,12 +125,14 @@ def _admitted(task: Task, device_class: str, rng: np.random.Generator, *, device
     relevant: set[str] = set()
     found: list[Changeable] = []
     constants: _Open = {}
+    rough: _Open = {}
     cases = 0
     for case in _cases(task, device_class, rng, device=device):
         if cases == 0:
             _check_repeatable(case)
             found = constants_of(case)
             constants = {each: [*each.others] for each in found}
+            rough = {each: [*each.others] for each in found if isinstance(each, TaskOperation) and each.is_rough}
         if cases > 2 * len(task.distributions) and not _open(task, survivors, rejected):
             break
         cases += 1
@@ -139,12 +141,15 @@ def _admitted(task: Task, device_class: str, rng: np.random.Generator, *, device
         relevant.update(_relevant_inputs(case, skip=relevant))
         _try_empty(case, rng, rejected=rejected, survivors=survivors)
         constants = _try_constants(case, constants)
+        if case.workload in task.workloads[device_class].search:  # small sums show them anyway
+            rough = _try_constants(case, rough)
     _check_inputs_matter(task, relevant)
     for name in _open(task, survivors, rejected):
         on = f"{cases} checks (distributions {', '.join(task.distributions)})"
         raise TaskError(f"task {task.name!r}: {name} would pass as an answer in all of {on}. {_advice(task, name)}")
     # ordinary inputs may show what an operation is for now and then, and other judges' may not
-    wanted = constants | {each: [*each.others] for each in found if isinstance(each, TaskOperation)}
+    operations = [each for each in found if isinstance(each, TaskOperation) and not each.is_rough]
+    wanted = constants | {each: [*each.others] for each in operations} | rough
     task, left = _tell(task, device_class, wanted, rng, device=device)
     constants = {each: wrongs for each, wrongs in left.items() if each in constants and each.told_by != (COARSE,)}
     task = _with_odd(task, device_class, rng, device=device)

@@ -15,7 +15,7 @@ from evokernel.evaluate.bench.admission_variants import AdmissionVariant, Answer
 from evokernel.evaluate.numerics.correctness import judge_output
 from evokernel.evaluate.numerics.dispatch import EagerMode
 from evokernel.evaluate.numerics.inputs import bound_of
-from evokernel.task import ABOVE, BELOW, COARSE, INFINITE, LARGE, NAN, SCALED, SHIFTED, TELLING
+from evokernel.task import ABOVE, BELOW, COARSE, INFINITE, LARGE, MODEST, NAN, SCALED, SHIFTED, TELLING
 
 _MOST = 32
 """Most constants of a reference that are tried."""
@@ -106,6 +106,32 @@ distributions that may show it.
 """
 
 
+def _hard_sigmoid(x: Any) -> Any:
+    return (x / 6 + 0.5).clamp(0, 1)
+
+
+def _clamped(x: Any) -> Any:
+    return x.clamp(-1, 1)
+
+
+def _hard_elu(x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Any:
+    return torch.where(x > 0, x, (x * input_scale).clamp(-1, 0) * alpha) * scale
+
+
+_ROUGH: Mapping[str, tuple[str, _Plain]] = {
+    "gelu": ("x * sigmoid(1.702 * x)", lambda x, **_: x * (1.702 * x).sigmoid()),
+    "silu": ("x * clamp(x / 6 + 0.5, 0, 1)", lambda x: x * _hard_sigmoid(x)),
+    "mish": ("x * clamp(x / 6 + 0.5, 0, 1)", lambda x: x * _hard_sigmoid(x)),
+    "sigmoid": ("clamp(x / 6 + 0.5, 0, 1)", _hard_sigmoid),
+    "tanh": ("clamp(x, -1, 1)", _clamped),
+    "erf": ("clamp(x, -1, 1)", _clamped),
+    "elu": ("max(x, -1)", _hard_elu),
+    "softplus": ("max(x, 0)", lambda x, *_: x.clamp(min=0)),
+    "log_sigmoid_forward": ("min(x, 0)", lambda x: (x.clamp(max=0), x.new_empty(0))),
+}
+"""What is nearly the same on large numbers, as sums of thousands of products of ordinary ones are."""
+
+
 @dataclass(frozen=True, slots=True)
 class TaskOperation:
     """An operation of the reference that has a plainer one, which is right on most inputs."""
@@ -119,6 +145,11 @@ class TaskOperation:
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def is_rough(self) -> bool:
+        """Say whether the plainer one is right on large numbers alone."""
+        return self.told_by == (MODEST,)
 
     @property
     def others(self) -> Mapping[str, float]:
@@ -229,12 +260,13 @@ class _Constants(EagerMode):
             kinds = {each.dtype for each in numbers}
             if (operation in _SUMS and kinds == {torch.int32}) or (operation in _PRODUCTS and torch.int64 in kinds):
                 plain, does, told_by = "one of 32 bits", _in_half(func), _LARGE
-        if not plain:
-            return func  # type: ignore[no-any-return]
-        found = TaskOperation(operation, plain, told_by)
-        if found not in self.operations:
-            self.operations.append(found)
-        return does if found == self._changed else func  # type: ignore[no-any-return]
+        chosen = func
+        for name, other, tellers in ((plain, does, told_by), (*_ROUGH.get(operation, ("", func)), (MODEST,))):
+            found = TaskOperation(operation, name, tellers)
+            if name and found not in self.operations:
+                self.operations.append(found)
+            chosen = other if found == self._changed else chosen
+        return chosen  # type: ignore[no-any-return]
 
     def _see(self, operation: str, argument: Any, number: Any) -> Any:
         kind = str(argument.type).removeprefix("Optional[").removesuffix("]")

@@ -22,6 +22,7 @@ from evokernel.task import (
     EXTREME,
     INFINITE,
     LARGE,
+    MODEST,
     NAN,
     PATCHWORK,
     PATCHWORK_FEW,
@@ -81,8 +82,9 @@ def draw(
     patchworks have one that half the bits do not hold. int8 and uint8 without a bound take their whole range; wide has
     ends of it, and needles nothing else but zeros. For bool see `draw_mask`.
 
-    What admission adds is normal but for one thing: numbers near 0 (`normal/1e4`), large ones (`normal*1e5`), ones of
-    one sign (`normal-10`), ones that tie, NaN or infinities in few places, or large numbers of one sign in int32.
+    What admission adds is normal but for one thing: numbers near 0 (`normal/1e4`), ones whose sums of products are
+    about 1 (`normal/sums`), large ones (`normal*1e5`), ones of one sign (`normal-10`), ones that tie, NaN or infinities
+    in few places, or large numbers of one sign in int32.
 
     ends/0 and ends/1 are the first distribution of the task but for the first and the last row of each input. tiny is
     normal times 1e-12. In extreme, integers without a bound take all bits of their type (see `_extremes`).
@@ -142,7 +144,13 @@ def draw_values(
         values = patch_numbers(count, row, source, draw=ordinary, homes=homes, few=few, far=far)
         if tensor.dtype in _BEYOND_HALF and "needles" in known:
             _put_beyond_half(values, source, dtype=tensor.dtype)
-    return store(values if tensor.scale == 1.0 else values.mul_(tensor.scale), tensor.dtype)
+    scale = tensor.scale * (_modest(task, workload) if distribution == MODEST and is_float(tensor.dtype) else 1.0)
+    return store(values if scale == 1.0 else values.mul_(scale), tensor.dtype)
+
+
+def _modest(task: Task, workload: Workload) -> float:
+    """Return the size of numbers whose sums of products are about 1."""
+    return math.pow(max(evaluate(task.precision.reduction, workload.sizes), 1), -0.25)
 
 
 def bound_of(task: Task, workload: Workload, tensor: Tensor) -> int | None:

@@ -20,6 +20,10 @@ _BLOCKS = (96, 128, 192, 256, 384, 512, 1024)
 """Sizes of blocks in many kernels, where code is other behind the last whole one."""
 _COMPILED, _LOPSIDED, _TENSORS_DRAWN = 16, 2, 240
 """Shapes for compiled kernels in a search, lopsided ones of them, and tensors of all: a deep network has hundreds."""
+_EVEN, _EVEN_SHAPES = (2, 4, 8), 2
+"""Factors of even sizes that Triton's compiler treats as it does odd ones, and shapes for each."""
+_MIDDLE, _LARGE_BYTES = 2, 64 << 20
+"""Shapes of winners on a GPU with middle sizes, and size of the tensors where sizes are large."""
 _LEAST_ALONE, _NAMED = 2, 16
 """Shapes of winners that need other machine code, or may: compiling a large kernel takes seconds."""
 _HALVINGS, _FEW_FLOPS = 8, 0.125
@@ -197,36 +201,69 @@ def compiled_workloads(
     """Return lopsided and small shapes for kernels that are compiled for shapes, few of which need other code.
 
     Triton's compiler makes other code where a size, or a product of sizes, is 1 or a multiple of 16, and many kernels
-    round sizes up to powers of two. Here sizes are odd, and in the small shapes they lie between the same powers of two
-    as those of the second hidden shape. Winners meet every odd remainder by 64, all lopsided shapes, two in which one
-    dimension alone is least, and last sizes that the `numbers` in their text single out, one in a shape: several even
-    ones would need code of their own together. A search meets some of the first, since all that a program launches is
+    round sizes up to powers of two. Here sizes are odd, or all of them 2, 4 or 8 times an odd number, and in the small
+    shapes they lie between the same powers of two as those of the second hidden shape. Winners meet every odd remainder
+    by 64, all lopsided shapes, two in which one dimension alone is least, large sizes of little arithmetic, and last
+    sizes that the `numbers` in their text single out, one in a shape: several even ones would need code of their own
+    together. A search meets some of the first, and even sizes of one kind, since all that a program launches is
     recorded for each.
     """
+    if not offered.probe:
+        return ()
     like = _cut_down(task, probes[1], offered, _SMALL_BYTES)
     *others, equal = [_uneven(offered, each.dims) for each in lopsided_workloads(task, offered, rng)] or [{}]
-    found = [dims for dims in (equal, *(others[place] for place in rng.permutation(len(others)))) if dims]
-    if not final:
-        found = found[:_LOPSIDED]
-    tails = {name: rng.permutation(range(1, _TILE, 2)).tolist() for name in offered.probe}
-    for number in range(_TILE // 2 if tails else 0):
+    lopsided = [dims for dims in (equal, *(others[place] for place in rng.permutation(len(others)))) if dims]
 
-        def beside(name: str, size: SizeRange, *, number: int = number) -> int:
+    def beside(factor: int, tails: Mapping[str, int]) -> Mapping[str, int | float]:
+        """Return sizes like the small shape's, each so many times an odd number, with a tail of a tile where it can."""
+
+        def size_of(name: str, size: SizeRange) -> int:
             least = 1 << int(like[name]).bit_length() - 1
             between = range(max(size.low, least), min(size.high, 2 * least - 1) + 1) or range(size.low, size.high + 1)
-            sizes, tail = [each for each in between if each % 2] or [*between], tails[name][number]
+            sizes, tail = [each for each in between if each % (2 * factor) == factor] or [*between], tails.get(name, 0)
             by_tile = [each for each in sizes if each % _TILE == tail]
             return int(rng.choice(by_tile or [each for each in sizes if each % _VECTOR == tail % _VECTOR] or sizes))
 
-        found.append(each_chosen(offered, beside))
+        return each_chosen(offered, size_of)
+
+    factors = [int(each) for each in rng.permutation(_EVEN)]
+    even = [beside(factor, {}) for factor in (factors if final else factors[:1]) for _ in range(_EVEN_SHAPES)]
+    tails = {name: rng.permutation(range(1, _TILE, 2)).tolist() for name in offered.probe}
+    tailed = [beside(1, {name: tails[name][number] for name in tails}) for number in range(_TILE // 2)]
+    large = _few_flops(task, offered, rng) if final else []
+    found = [*lopsided, *even, *tailed] if final else [*lopsided[:_LOPSIDED], *even, *tailed]
     for least in rng.permutation([*offered.probe])[:_LEAST_ALONE] if final and len(offered.probe) > 1 else ():
         found.append(fitted(offered, {**like, least: range_beside(offered, least, Workload("", like).sizes)[0]}))
-    kept = [dims for dims in distinct(found) if task.bytes_at(Workload("", dims)) <= _LOPSIDED_BYTES]
-    most = _TENSORS_DRAWN // len(task.signature.tensors)
+    small = [dims for dims in found if task.bytes_at(Workload("", dims)) <= _LOPSIDED_BYTES]
+    kept, most = distinct([*large, *small]), _TENSORS_DRAWN // len(task.signature.tensors)
     if not final:
         return compiled_again(kept[: min(most, _COMPILED)])
     named = singled_out_workloads(task, offered, numbers, rng, most=min(_NAMED, most // 2), one_alone=True)
     return compiled_again([*kept[: most - len(named)], *(workload.dims for workload in named)])
+
+
+def _few_flops(task: Task, offered: WorkloadSet, rng: np.random.Generator) -> list[Mapping[str, int | float]]:
+    """Return shapes with large sizes that take little arithmetic: with one size least, and some of middle sizes.
+
+    The first are for three sizes and more; of two, lopsided shapes have these. A kernel may go another way for few rows
+    of a large matrix, or between the sizes of hidden shapes and those of the search.
+    """
+    names, found = [*offered.probe], []
+    for least in names if len(names) > 2 else ():
+
+        def one_least(name: str, size: SizeRange, *, least: str = least) -> int:
+            return size.low if name == least else size.most
+
+        found.append(each_chosen(offered, one_least))
+
+    def middle(_: str, size: SizeRange) -> int:
+        low = max(size.low, 1)
+        return min(int(low * (size.most / low) ** rng.uniform(0.4, 0.9)) | 1, size.most)
+
+    found += [each_chosen(offered, middle) for _ in range(_MIDDLE)]
+    most = _FEW_FLOPS * min(map(task.flops_at, offered.search))
+    fit = (dims for dims in found if task.flops_at(Workload("", dims)) <= most)
+    return [dims for dims in fit if task.bytes_at(Workload("", dims)) <= _LARGE_BYTES]
 
 
 def compiled_again(shapes: Sequence[Mapping[str, int | float]]) -> tuple[Workload, ...]:

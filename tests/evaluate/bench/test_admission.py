@@ -345,6 +345,27 @@ def test_an_operation_for_rare_inputs_gets_an_input_that_needs_it(reference, for
     assert found.unnoticed == ()
 
 
+@pytest.mark.parametrize(("longest", "added"), [(4096, {"normal/sums"}), (1, set())])
+def test_an_activation_of_large_sums_gets_inputs_whose_sums_are_small(longest, added):
+    """Of sums of thousands of products few are near 0, where an activation differs from its rough stand-ins."""
+    sizes = WorkloadSet(
+        search=(Workload("w", {"R": 32, "K": longest, "C": 32}),),
+        holdout=(Workload("h", {"R": 33, "K": longest, "C": 31}),),
+        probe={"R": (1, 40), "K": (1, 130), "C": (1, 40)},
+    )
+    inputs = (Tensor("a", ("R", "K"), "bfloat16"), Tensor("b", ("K", "C"), "bfloat16"))
+    task = Task(
+        name="layer",
+        reference=lambda a, b, **_: F.gelu(a @ b),
+        signature=Signature(inputs, (Scalar("R"), Scalar("K"), Scalar("C")), (out("y", "R", "C", dtype="bfloat16"),)),
+        workloads={"cpu": sizes},
+        flops="2 * R * K * C",
+        precision=Precision(reduction="K"),
+    )
+    found = admit(task, "cpu", rng=np.random.default_rng(0))
+    assert {*found.task.distributions} & {*TELLING} == added
+
+
 def test_a_task_on_which_honest_answers_differ_in_equal_rows_gets_no_patchwork():
     def standardised(x, **_):
         return (x - x.mean(1, keepdim=True)) / x.var(1, correction=0, keepdim=True)

@@ -1,5 +1,6 @@
 """Hidden shapes: in range, odd, and awkward."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -205,22 +206,42 @@ def test_of_three_sizes_each_is_alone_the_least_where_that_is_little_work():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_shapes_for_compiled_kernels_leave_odd_tails_and_need_no_other_code_but_for_two_of_winners(seed):
+def test_shapes_for_compiled_kernels_leave_odd_tails_and_need_little_other_code(seed):
     workloads = make(probe={"R": (1, 130), "C": (3, 1500)})
     task, rng = on(workloads), np.random.default_rng(seed)
     probes = probe_workloads(workloads, rng)
     *sizes, first, second = (each.sizes for each in compiled_workloads(task, probes, workloads, rng, final=True))
+    odd = [each for each in sizes if each["R"] % 2]
     for name in ("R", "C"):
-        assert {size[name] % 64 for size in sizes} == {*range(1, 64, 2)}
+        assert {size[name] % 64 for size in odd} == {*range(1, 64, 2)}
         assert 1 not in {size[name] for size in sizes}
         drawn = probes[1].sizes[name]
         assert sum(size[name].bit_length() == drawn.bit_length() for size in sizes) >= 32
+    factors = [[math.gcd(size, 16) for size in each.values()] for each in sizes if not each["R"] % 2]
+    assert sorted(factors) == [[2, 2], [2, 2], [4, 4], [4, 4], [8, 8], [8, 8]]
     assert {(size["R"] == 1, size["C"] == 3) for size in (first, second)} == {(False, True), (True, False)}
     searched = compiled_workloads(task, probes, workloads, rng, final=False)
     assert len(searched) == 16
+    assert len({math.gcd(each.sizes["C"], 16) for each in searched}) == 2
     assert searched[0].sizes["R"] == searched[0].sizes["C"]
     assert any(size["R"] > 8 * size["C"] for size in sizes)
     assert [again.sizes for again in compiled_again([each.dims for each in searched])] == [s.sizes for s in searched]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_compiled_winners_meet_few_rows_of_large_matrices_and_middle_sizes(seed):
+    searched = Workload("w", {"M": 2048, "K": 2048, "N": 1024})
+    offered = WorkloadSet((searched,), (searched,), {name: (1, 300) for name in searched.dims})
+    tensors = Signature(
+        (Tensor("a", ("M", "K")), Tensor("b", ("K", "N"))), (), (Tensor("c", ("M", "N"), role=Role.OUTPUT),)
+    )
+    task = Task("t", lambda a, b: a @ b, tensors, workloads={"cuda": offered}, flops="2 * M * K * N")
+    rng = np.random.default_rng(seed)
+    shapes = compiled_workloads(task, probe_workloads(offered, rng), offered, rng, final=True)
+    sizes = {tuple(shape.sizes.values()) for shape in shapes}
+    assert sizes >= {(1, 2048, 1024), (2048, 1, 1024), (2048, 2048, 1)}
+    assert any(min(each) > 8 and 300 < max(each) < 1700 for each in sizes)
+    assert all(task.flops_at(shape) < task.flops_at(searched) / 8 for shape in shapes)
 
 
 def test_winners_meet_the_sizes_that_their_text_singles_out():

@@ -26,7 +26,9 @@ class _Share:
         place = self._places.setdefault((id(fn.jit_function), str(key)), len(self._places))
         return place % self._of != self._part
 
-    def __len__(self) -> int:
+    @property
+    def known(self) -> int:
+        """The number of kernels so far. Not `__len__`: Triton asks a hook whether it is true."""
         return len(self._places)
 
 
@@ -81,7 +83,7 @@ def _forked(
             with suppress(Exception):
                 recorder.call(run, shape)
     finally:
-        os._exit(min(len(share), _MOST_COUNTED))
+        os._exit(min(share.known, _MOST_COUNTED))
 
 
 def _ended(process: int) -> int:
