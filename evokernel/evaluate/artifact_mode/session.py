@@ -21,7 +21,7 @@ from evokernel.evaluate.inside.driver.cubin_facts import atomic_kernels
 from evokernel.evaluate.inside.driver.kernel_parameters import TensorMap
 from evokernel.evaluate.instruments.inspection import Inspection
 from evokernel.evaluate.instruments.profiler import Profiler
-from evokernel.evaluate.instruments.sanitizer import MEMCHECK, RACECHECK, Sanitizer
+from evokernel.evaluate.instruments.sanitizer import MEMCHECK, RACECHECK, Sanitizer, Tool
 from evokernel.evaluate.instruments.tool_run import RecordedCall, RecordedTensor, ToolRunner
 from evokernel.evaluate.instruments.tools import SANITIZER
 from evokernel.evaluate.numerics.arrays import synchronize
@@ -36,8 +36,8 @@ from evokernel.task import Role
 _MAX_WORD = 1 << 32
 _POISONED = 0.75
 """Share of the batches of checks in which scratch holds a random word at first; in the others it holds zeros."""
-_RACECHECKED = 2
-"""Calls under racecheck, which takes longer: one on a search workload, one on a hidden shape."""
+_RACECHECKED, _RACECHECKED_FLOPS = 2, 5e9
+"""Calls under racecheck, and the arithmetic of one, at most: a product of 7e10 took 26 s."""
 _TOGETHER = 0.5
 """Largest share of the time limit that the checks of a workload may take in one batch; longer ones get one each."""
 _HANDED_OVER = 2 << 30
@@ -149,20 +149,24 @@ class ArtifactSession:
 
     def sanitize(self) -> Inspection:
         """Run calls under memcheck and racecheck: on the smallest search workload, and on small hidden shapes."""
-        calls = self._small_calls()
-        if not calls:
+        small = self._small()
+        if not small:
             return Inspection(remarks=f"not checked by {SANITIZER}: {_TOO_LARGE}")
-        work = [(MEMCHECK, call) for call in calls] + [(RACECHECK, call) for call in calls[:_RACECHECKED]]
-        return self._tools.sanitizer.check(work)
+        return self._tools.sanitizer.check([*((MEMCHECK, self._recorded(bound)) for bound in small), *self._raced()])
 
-    def _small_calls(self) -> list[RecordedCall]:
+    def _small(self) -> list[BoundWorkload]:
         smallest = [
             sorted(workloads, key=lambda bound: bound.set_bytes)[:count]
             for workloads, count in ((self._search, 1), (self.bench.probes, 2))
         ]
-        return [
-            self._recorded(bound) for workloads in smallest for bound in workloads if bound.set_bytes <= _HANDED_OVER
-        ]
+        return [bound for workloads in smallest for bound in workloads if bound.set_bytes <= _HANDED_OVER]
+
+    def _raced(self) -> list[tuple[Tool, RecordedCall]]:
+        """Return calls for racecheck: of small ones the first few of little arithmetic, or else the one of least."""
+        flops = {bound: self.bench.task.flops_at(bound.workload) for bound in self._small()}
+        quick = [bound for bound in flops if flops[bound] <= _RACECHECKED_FLOPS][:_RACECHECKED]
+        chosen = quick or sorted(flops, key=lambda bound: flops[bound])[:1]
+        return [(RACECHECK, self._recorded(bound)) for bound in chosen]
 
     def _unexplained(self, bound: BoundWorkload, names: Sequence[str], stage: Stage) -> PhaseVerdict | None:
         """Return the verdict on other bits of outputs that no atomic operation leads to."""
@@ -175,7 +179,7 @@ class ArtifactSession:
     def _races(self, bound: BoundWorkload, names: Sequence[str], stage: Stage) -> PhaseVerdict | None:
         """Return the verdict on other bits where racecheck finds a race or cannot run; mark others. It runs once."""
         if self._racecheck is None:
-            work = [(RACECHECK, call) for call in self._small_calls()[:_RACECHECKED]]
+            work = self._raced()
             unable = Inspection(remarks=f"{SANITIZER}: {_TOO_LARGE}")
             self._racecheck = self._tools.sanitizer.check(work) if work else unable
         found = self._racecheck

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import signal
 import socket
@@ -17,9 +18,11 @@ from evokernel.evaluate.memory.heap import NO_SMALL_CACHE
 from evokernel.evaluate.sandbox.fork_server import signal_name
 from evokernel.evaluate.wire import Message, pack, receive_async
 
+logger = logging.getLogger(__name__)
+
 _PACKAGES = str(Path(__file__).parents[3])
 _ERRORS: Mapping[str, type[EvokernelError]] = {"TaskError": TaskError, "LanguageError": LanguageError}
-_GRACE_S = 5.0
+_GRACE_S, _KILLED_S = 5.0, 10.0
 _ANSWER_LIMIT_S = 900.0
 
 
@@ -100,7 +103,12 @@ class JudgeClient:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._process.wait(), _GRACE_S)
         self._process.kill()
-        await self._process.wait()
+        try:
+            await asyncio.wait_for(self._process.wait(), _KILLED_S)
+        except TimeoutError:  # a driver may keep what is left of it for long
+            logger.warning(
+                "a judge that was killed has not ended within %.0f s, and is waited for no longer", _KILLED_S
+            )
 
     async def _last_words(self) -> str:
         text = ""
@@ -108,7 +116,8 @@ class JudgeClient:
             text = _end_of(self._stderr)
         await self.close(kill=True)
         text = text or self._process.host.words()
-        return f" ({_ending(await self._process.wait())})" + (f":\n{text}" if text else "")
+        how = _ending(await self._process.wait()) if self._process.ended else "killed, and not ended yet"
+        return f" ({how})" + (f":\n{text}" if text else "")
 
 
 def _ending(code: int) -> str:
