@@ -114,6 +114,7 @@ class JudgeHost:
         self._poller.unregister(probe)
         ended = os.waitid(os.P_PIDFD, probe, os.WEXITED)
         os.close(probe)
+        self._probe = -1  # a judge may get this number next
         later, self._later = self._later, ()
         if ended is not None and ended.si_code == os.CLD_EXITED and ended.si_status == 0 and _is_importable(later):
             gc.freeze()

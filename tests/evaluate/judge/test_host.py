@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -11,11 +12,13 @@ from pathlib import Path
 import pytest
 
 HOST = """
-import os, socket, sys
+import os, socket, sys, time
 sys.path.insert(0, sys.argv[3])
 from evokernel.evaluate.judge.host import JudgeHost
 control = socket.socket(fileno=int(sys.argv[1]))
 if JudgeHost(control, os.getppid(), sys.argv[2].split(",")).serve() is not None:
+    while os.path.exists(os.path.join(sys.argv[3], "wait")):
+        time.sleep(0.01)
     os._exit(5)
 """
 MODULES = {
@@ -27,7 +30,7 @@ NOTES = "import os, pathlib; pathlib.Path(__file__).with_suffix('.pids').open('a
 
 
 def imports_of(folder: Path, modules: list[str]) -> list[list[int]]:
-    """Let a host fork two judges, and return which processes imported each module."""
+    """Let a host fork judges, one and then some at once; return which processes imported each module."""
     for name in modules:
         (folder / f"{name}.py").write_text(NOTES + MODULES[name])
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -38,12 +41,15 @@ def imports_of(folder: Path, modules: list[str]) -> list[list[int]]:
         subprocess.Popen([sys.executable, "-c", HOST, *arguments], pass_fds=[theirs.fileno()]) as host,
     ):
         theirs.close()
-        assert fork(ours, 1) == 5
+        codes = [fork(ours, 1)]
         while probes(host.pid):
             time.sleep(0.02)
-        assert fork(ours, 2) == 5  # it still serves, and has imported by then what it ever will
+        (folder / "wait").touch()
+        endings = [asked(ours, number) for number in range(2, 12)]  # one has the descriptor that the probe had
+        (folder / "wait").unlink()
+        codes += [told(ending) for ending in endings]  # it has imported by then what it ever will
         ours.close()
-        assert host.wait() == 0
+        assert (host.wait(), codes) == (0, 11 * [5])
     found = [(folder / f"{name}.pids") for name in modules]
     return [[int(line) == host.pid for line in path.read_text().split()] if path.exists() else [] for path in found]
 
@@ -52,8 +58,13 @@ def probes(host: int) -> list[str]:
     return Path(f"/proc/{host}/task/{host}/children").read_text().split()
 
 
-def fork(control: socket.socket, number: int) -> int:
+def fork(control: socket.socket, number: int) -> int | None:
     """Ask for a judge, and return how it ended."""
+    return told(asked(control, number))
+
+
+def asked(control: socket.socket, number: int) -> int:
+    """Ask for a judge, and return the pipe that tells how it ended."""
     channel, ending = os.memfd_create("channel"), os.pipe()
     try:
         socket.send_fds(
@@ -62,8 +73,13 @@ def fork(control: socket.socket, number: int) -> int:
     finally:
         os.close(channel)
         os.close(ending[1])
-    with open(ending[0], "rb") as status:
-        return int(status.read())
+    return ending[0]
+
+
+def told(ending: int) -> int | None:
+    """Return how a judge ended, or None where nobody says so."""
+    with open(ending, "rb") as status:
+        return int(status.read()) if select.select([status], [], [], 60.0)[0] else None
 
 
 def test_what_judges_will_need_is_imported_once_a_fork_has_tried_it(tmp_path: Path) -> None:
