@@ -159,7 +159,7 @@ def test_the_others_go_on_while_a_judge_is_being_replaced():
     judges = Slow()
     order = tell(judges, story, count=2)
     assert len(order[2:]) == 3
-    assert order[-1] == "d"  # the one that waited for the new judge
+    assert judges.started[-1].judged == order[-1:]  # the one that waited for the new judge
 
 
 def test_a_candidate_that_loses_two_judges_is_a_fault_of_ours():
