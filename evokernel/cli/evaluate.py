@@ -146,9 +146,12 @@ def _show(judgement: "KernelVerdict", file: Path) -> None:
 
 def _tables(judgement: "KernelVerdict") -> list[WordTable]:
     """Return the times on the search workloads; where there are two measurements, each table says which it is."""
-    measured = [each for each in judgement.evaluations if each.ok]
-    names = ("workload (search)", "workload (final)") if len(measured) > 1 else ("workload",)
-    return [workloads(each, floors=True, heading=name) for each, name in zip(measured, names, strict=True)]
+
+    def heading(evaluation: Evaluation) -> str:
+        which = "final" if evaluation.key.budget is Fidelity.FINAL else "search"
+        return f"workload ({which})" if len(judgement.evaluations) > 1 else "workload"
+
+    return [workloads(each, floors=True, heading=heading(each)) for each in judgement.evaluations if each.ok]
 
 
 def _remarks(judgement: "KernelVerdict") -> list[str]:

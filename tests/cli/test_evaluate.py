@@ -80,6 +80,12 @@ def test_each_measurement_is_named_and_what_tables_say_is_not_said_again(capsys:
     assert "compared with (final)" in shown
     _show(KernelVerdict(Candidate("def run(): ...", "triton"), identity, (precise,)), Path("k.py"))
     assert not any(word in capsys.readouterr().out for word in ("(search)", "final"))
+    failed = replace(final, status=Status.HOLDOUT_FAILED, timings=(), metrics={}, panel={})
+    _show(KernelVerdict(Candidate("def run(): ...", "triton"), identity, (precise, failed)), Path("k.py"))
+    shown = capsys.readouterr().out
+    assert "wrong: holdout_failed" in shown
+    assert "workload (search)" in shown
+    assert "workload (final)" not in shown
 
 
 def test_wrong_kernel(project: Path, call: Call) -> None:
