@@ -137,11 +137,21 @@ def _show(judgement: "KernelVerdict", file: Path) -> None:
         _heading(judgement, file),
         _stages(last),
         None if last.ok else Text(clean(last.feedback), style=BAD),  # of a right kernel it repeats the tables
-        *(workloads(evaluation, floors=True) for evaluation in judgement.evaluations if evaluation.ok),
+        *_tables(judgement),
         *(_panel(evaluation) for evaluation in judgement.evaluations if len(evaluation.panel) > 1),
         *(Text(clean(remarks)) for remarks in _remarks(judgement)),
         _circumstances(judgement),
     )
+
+
+def _tables(judgement: "KernelVerdict") -> list[WordTable]:
+    """Return the times on the search workloads; where there are two measurements, each table says which it is."""
+
+    def heading(evaluation: Evaluation) -> str:
+        which = "final" if evaluation.key.budget is Fidelity.FINAL else "search"
+        return f"workload ({which})" if len(judgement.evaluations) > 1 else "workload"
+
+    return [workloads(each, floors=True, heading=heading(each)) for each in judgement.evaluations if each.ok]
 
 
 def _remarks(judgement: "KernelVerdict") -> list[str]:
@@ -156,9 +166,10 @@ def _heading(judgement: "KernelVerdict", file: Path) -> Text:
         return Text.assemble((clean(str(file)), STRONG), ("  wrong: ", BAD), (last.status.value, BAD))
     speedup = combined_speedup(last.timings)
     elsewhere = last.holdout_speedup
-    held = f", {elsewhere.value:.2f}x on held-out ones" if elsewhere else ""
+    held = f", {elsewhere.value:.2f}x ({interval(elsewhere)}) on held-out ones" if elsewhere else ""
+    which = "final: " if last.key.budget is Fidelity.FINAL else ""
     return Text.assemble(
-        (clean(str(file)), STRONG), ("  right, ", GOOD), styled_speedup(speedup),
+        (clean(str(file)), STRONG), ("  right, ", GOOD), which, styled_speedup(speedup),
         f" ({interval(speedup)}) over the fastest baseline on the search workloads{held}",
     )  # fmt: skip
 
@@ -172,7 +183,7 @@ def _stages(evaluation: Evaluation) -> WordTable:
 
 def _panel(evaluation: Evaluation) -> WordTable:
     """Return the speed-up over each baseline on all search workloads, the fastest baseline first."""
-    made = table("compared with", "speed-up", "95 % interval", right=(1, 2))
+    made = table("compared with (final)", "speed-up", "95 % interval", right=(1, 2))
     for name, speedup in over_baselines(evaluation).items():
         made.add_row(one_line(name, width=32), styled_speedup(speedup), interval(speedup))
     return made

@@ -127,7 +127,7 @@ def command(
 
 
 def _go_on_in_a_child() -> None:
-    """Go on in a child process; this one ends as the child does.
+    """Go on in a child process; this one ends as the child does, and is stopped (Ctrl-Z) and continued with it.
 
     torch checks few of the integers that its operations get: some out of order write outside their tensors.
 
@@ -138,6 +138,13 @@ def _go_on_in_a_child() -> None:
         os.setpgid(0, 0)  # a terminal interrupts the parent alone, as others do that know only that
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         return
+
+    def stop(*_: object) -> None:
+        os.kill(pid, signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGSTOP)  # returns once somebody continues this process
+        os.kill(pid, signal.SIGCONT)
+
+    signal.signal(signal.SIGTSTP, stop)
     signal.signal(signal.SIGINT, lambda *_: os.kill(pid, signal.SIGINT))  # the child says so
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if code >= 0:

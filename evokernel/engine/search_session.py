@@ -330,8 +330,10 @@ class SearchSession:
             self._notify(Notice(UNBEATEN))
             return
         won = None
+        # Each further dtype of a winner has a process of its own, for which one that was kept would have to end.
+        alone = not any(offered.further_dtypes for offered in self._parts.task.workloads.values())
         for elite in contenders:
-            keeps = any(_AHEAD < _lead(elite, each) < _FAR_AHEAD for each in seed)
+            keeps = alone and any(_AHEAD < _lead(elite, each) < _FAR_AHEAD for each in seed)
             if elite.candidate.id not in seed_ids and await self._holds(finals, elite, keep_last=keeps):
                 won = elite
                 break

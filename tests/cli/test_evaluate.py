@@ -14,7 +14,7 @@ from evokernel.cli.evaluate import _show
 from evokernel.evaluate.client.evaluate_kernel import KernelVerdict
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluationKey, EvaluatorIdentity, Fidelity, Mode, Stage, Status
-from evokernel.records.timing import Timing, Verdict
+from evokernel.records.timing import Speedup, Timing, Verdict
 from tests.cli.conftest import Call
 from tests.cli.tools_task import place_task
 
@@ -61,18 +61,31 @@ def test_an_expert_is_one_more_baseline(project: Path, call: Call) -> None:
     assert all(len(words) == 2 and "–" in words[1] for words in intervals.values())
 
 
-def test_a_profile_is_shown_and_the_feedbacks_timings_are_not_shown_twice(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_measurement_is_named_and_what_tables_say_is_not_said_again(capsys: pytest.CaptureFixture[str]) -> None:
     timing = Timing("w", "torch", 1.0, 10.0, 20.0, math.log(2), 0.01, 10, Verdict.FASTER)
     key = EvaluationKey("p", "t", "d", "e", "1", Mode.ARTIFACT, Fidelity.PRECISE)
     feedback = "w: 10 us against 20 us\nall: 2.000x\nbottleneck: device memory: busy 91 % of the time"
     precise = Evaluation(key, "c", Status.OK, Stage.PRECISE, timings=(timing,), feedback=feedback)
+    held = {"holdout_speedup": 1.5, "holdout_speedup_low": 1.25, "holdout_speedup_high": 1.75}
     final = replace(precise, key=replace(key, budget=Fidelity.FINAL), feedback="measured anew in fresh processes")
+    final = replace(final, metrics=held, panel={"torch": Speedup(2.0, 1.9, 2.1), "other": Speedup(3.0, 2.9, 3.1)})
     identity = EvaluatorIdentity("t", "d", "e", "1", Mode.ARTIFACT, {}, "full")
     _show(KernelVerdict(Candidate("def run(): ...", "triton"), identity, (precise, final)), Path("k.py"))
     shown = capsys.readouterr().out
     assert "bottleneck: device memory: busy 91 % of the time" in shown
     assert "all: 2.000x" not in shown
     assert "measured anew" not in shown
+    for each in ("final: 2.00x", "1.50x (1.25–1.75) on held-out ones", "workload (search)", "workload (final)"):
+        assert " ".join(shown.split()).count(each) == 1
+    assert "compared with (final)" in shown
+    _show(KernelVerdict(Candidate("def run(): ...", "triton"), identity, (precise,)), Path("k.py"))
+    assert not any(word in capsys.readouterr().out for word in ("(search)", "final"))
+    failed = replace(final, status=Status.HOLDOUT_FAILED, timings=(), metrics={}, panel={})
+    _show(KernelVerdict(Candidate("def run(): ...", "triton"), identity, (precise, failed)), Path("k.py"))
+    shown = capsys.readouterr().out
+    assert "wrong: holdout_failed" in shown
+    assert "workload (search)" in shown
+    assert "workload (final)" not in shown
 
 
 def test_wrong_kernel(project: Path, call: Call) -> None:

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from evokernel.cli.group import SECTIONS, main
 from tests.cli.conftest import Call
+from tests.support.serving import wait_until
 from tests.support.stores import StoreBuilder, fill_store
 
 ROOT = Path(__file__).parents[2]
@@ -144,6 +145,25 @@ def test_an_interrupt_is_no_verdict(project: Path) -> None:
         said = process.stderr.read()
     assert process.returncode == 128 + signal.SIGINT
     assert said.splitlines()[-1] == b"interrupted"
+
+
+def test_init_stops_and_goes_on_as_a_whole(project: Path) -> None:
+    Path("sleeps.py").write_text("import os, time\n\nprint(os.getpid(), flush=True)\ntime.sleep(600)\n")
+    command = [sys.executable, "-m", "evokernel", "init", "sleeps.py", "--inputs", "x: 4x4"]
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        at_work = int(process.stdout.readline())
+        try:
+            process.send_signal(signal.SIGTSTP)  # as a terminal does on Ctrl-Z
+            wait_until(lambda: _states(process.pid, at_work) == ["T", "T"])
+            process.send_signal(signal.SIGCONT)
+            wait_until(lambda: "T" not in _states(process.pid, at_work))
+        finally:
+            process.kill()
+
+
+def _states(*processes: int) -> list[str]:
+    return [Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()[0] for each in processes]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity
 from evokernel.records.step import Context, Draft, OperatorKind
 from evokernel.report.best import find_best
 from evokernel.report.verdicts import MeasurementKind
-from tests.support.engine import Heard, replayed, toy_config, toy_search
+from tests.support.engine import TASK, Heard, replayed, toy_config, toy_search
 from tests.support.fakes import TOY, InstantEvaluator, toy_speed
 
 
@@ -335,6 +335,17 @@ def test_a_final_measurement_says_how_long_it_takes_and_how_far_it_is(path: Path
     assert re.search(
         r"the seed \w+, to compare with, anew in one process, and on held-out workloads: about \d+ s\n", said
     )
+
+
+def test_no_process_is_kept_for_the_seed_where_further_dtypes_come_in_between(path: Path) -> None:
+    offered = replace(TASK.workloads["cpu"], further_dtypes=("float16",))
+    evaluator, heard = InstantEvaluator(), Heard()
+    with Store.open(path, write=True) as store:
+        config = toy_config(budget={"evaluations": 20})
+        task = replace(TASK, workloads={"cuda": offered})
+        asyncio.run(toy_search(store, config, evaluator, heard=heard, task=task).run())
+    assert not any(request.keep_last for request in evaluator.asked)
+    assert any("to compare with, anew in 1 fresh process, " in note for note in heard.notes)
 
 
 def test_a_fault_in_a_final_measurement_leaves_the_next_contender_a_chance(path: Path) -> None:

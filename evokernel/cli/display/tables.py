@@ -142,11 +142,11 @@ def comparison(best: BestKernel) -> WordTable:
     return made
 
 
-def workloads(evaluation: Evaluation, *, floors: bool = False) -> WordTable:
-    """Return times and speed-ups by workload; with `floors`, the share of the floor that is reached, too."""
+def workloads(evaluation: Evaluation, *, floors: bool = False, heading: str = "workload") -> WordTable:
+    """Return times and speed-ups by workload, under a heading; with `floors`, the share of the floor reached, too."""
     more = ("of floor", "") if floors else ()
     made = table(
-        "workload", "kernel", "baseline", "", "speed-up", "95 % interval", *more,
+        heading, "kernel", "baseline", "", "speed-up", "95 % interval", *more,
         right=(1, 2, 4, 5, 6), drop=(7, 6, 3, 2) if floors else (3, 2),
     )  # fmt: skip
     for timing in evaluation.timings:

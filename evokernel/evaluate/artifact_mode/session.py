@@ -89,6 +89,7 @@ class ArtifactSession:
         self._checked_ns: dict[BoundWorkload, float] = {}
         """Time of the first call, alone in its batch."""
         self.nondeterministic = False
+        self.called_s = 0.0
         self._racecheck: Inspection | None = None
         self.artifact = checked.digest(len(bench.task.workloads[bench.device.device_class].search))
 
@@ -264,7 +265,9 @@ class ArtifactSession:
             bound.put(number, bound.case(distribution).inputs, loud=number == loud)
         synchronize(bound.device)
         self._runner.armed(limit)
-        return self._runner.fire(limit)
+        times = self._runner.fire(limit)
+        self.called_s += times.outer_ns / 1e9
+        return times
 
 
 def atomic_results(plan: LaunchPlan, atomic: Mapping[str, Collection[str]], *, read_only: Collection[str]) -> set[str]:

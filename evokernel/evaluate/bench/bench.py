@@ -1,6 +1,7 @@
 """The bench of a judge: task, workloads with their buffers, baselines, and the parts that run candidates."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 
 from evokernel.evaluate.bench.check_admission import refusal_of
 from evokernel.evaluate.bench.groundwork import Groundwork, timed
@@ -13,6 +14,8 @@ from evokernel.evaluate.worker_mode.expert_loop import EXPERT
 from evokernel.records.hidden_check import HiddenCheck
 from evokernel.records.timing import Floor
 from evokernel.task import Workload
+
+_COUNTED_BYTES = 1 << 20
 
 
 class Bench:
@@ -119,7 +122,12 @@ class Bench:
 
     def spare_memory(self, current: BoundWorkload) -> None:
         """Forget secret inputs of other workloads where all together take too much of the device's memory."""
-        spare_memory(self.workloads, current, most_bytes=self.device.case_bytes)
+        spare_memory((*self.workloads, *self._large_alone), current, most_bytes=self.device.case_bytes)
+
+    @cached_property
+    def _large_alone(self) -> tuple[BoundWorkload, ...]:
+        """The workloads beside those of `workloads` whose cases take memory that counts: most are tiny, and many."""
+        return tuple(bound for bound in (*self.odd, *self.fenced) if bound.set_bytes > _COUNTED_BYTES)
 
     def begin_timing(self) -> None:
         """Forget all cases of a final measurement, which has made its checks: its clock needs the memory."""

@@ -38,6 +38,8 @@ class CandidateSession(Protocol):
     """Hash of its launches on the search workloads; empty where they are not known."""
     nondeterministic: bool
     """A check on equal inputs gave other bits, and all of them were within the tolerance."""
+    called_s: float
+    """Time of all calls in its checks so far, without that of other programs where it can be told, in s."""
 
     @property
     def bench(self) -> Bench:
@@ -76,6 +78,7 @@ class WorkerSession:
         began = time.monotonic()
         self.worker = bench.workers.load(artifact, source)
         self.nondeterministic = False
+        self.called_s = 0.0
         self._program = artifact, source
         self._load_s, self._slowest_s = time.monotonic() - began, 0.0
         self._note = note
@@ -154,6 +157,7 @@ class WorkerSession:
         self.worker.prepare(bound.name, first_set=set_index, calls=1, timeout_s=limit, shut=True)
         bound.put(set_index, bound.case(distribution).inputs, loud=loud, poisoned=poisoned)
         elapsed_ns = self.worker.go(timeout_s=limit)
+        self.called_s += elapsed_ns / 1e9
         if bound.kind is WorkloadPurpose.PROBE:  # a busy machine's clock shows more than it ran
             self._slowest_s = max(self._slowest_s, (self.worker.ran_ns or elapsed_ns) / 1e9)
         return elapsed_ns

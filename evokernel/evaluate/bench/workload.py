@@ -308,12 +308,16 @@ def has_answer(bound: BoundWorkload, distribution: str) -> bool:
     return all(bool(output.high.isfinite().all()) for output in expected.outputs)
 
 
-def draw_ahead(cases: Iterable[tuple[BoundWorkload, str]], *, until: Callable[[], bool]) -> None:
-    """Draw secret inputs and compute expected values, which the first check needs, for as long as `until` is false."""
+def draw_ahead(cases: Iterable[tuple[BoundWorkload, str]], *, until: Callable[[], bool], most_bytes: int) -> None:
+    """Draw secret inputs and compute expected values, which the first check needs, for as long as `until` is false.
+
+    It ends, too, where what was drawn takes more than `most_bytes`.
+    """
+    held = 0
     for bound, distribution in cases:
-        if until():
+        if until() or held > most_bytes:
             return
-        bound.case(distribution)
+        held += bound.case(distribution).bytes
 
 
 def spare_memory(workloads: Iterable[BoundWorkload], current: BoundWorkload, *, most_bytes: int) -> None:

@@ -33,22 +33,28 @@ class Build:
 class Builder:
     """Compiles with as many threads as there are cores.
 
-    `lock` keeps compilers apart from a clock; `cores` are those that compilers may use.
+    `lock` keeps compilers apart from a clock; `cores` are those that compilers may use, and `quiet` says on which of
+    them no clock of another search may run at present.
     """
 
-    def __init__(self, language: Language, lock: BuildLock | NoBuildLock, cores: Collection[int]) -> None:
+    def __init__(
+        self,
+        language: Language,
+        lock: BuildLock | NoBuildLock,
+        cores: Collection[int],
+        *,
+        quiet: Callable[[Collection[int]], Collection[int]] = tuple,
+    ) -> None:
         self._language = language
         self.lock = lock
-        # Compilers inherit the affinity of their thread. They may use the cores the engine avoids, since none of them
-        # runs beside a clock.
-        self._threads = ThreadPoolExecutor(
-            len(cores), "evokernel-build", initializer=lambda: os.sched_setaffinity(0, cores)
-        )
+        self._cores = cores
+        self._quiet = quiet
+        self._threads = ThreadPoolExecutor(len(cores), "evokernel-build")
         self._builds: OrderedDict[tuple[str, str], asyncio.Task[Build]] = OrderedDict()
 
     def warm(self) -> None:
         """Begin to start the slow parts of the compilers; a failure is reported by the first build."""
-        self._threads.submit(self._language.warm)
+        self._threads.submit(self._on_cores, self._language.warm)
 
     async def build(self, candidate: Candidate, task: Task, *, hidden: Shapes = ()) -> Build:
         """Compile a candidate and its sanitizer executable, or wait for a running build of the same.
@@ -79,7 +85,13 @@ class Builder:
 
     async def _run(self, work: Callable[[], _T]) -> _T:
         async with self.lock.shared():
-            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self._on_cores, work)
+
+    def _on_cores(self, work: Callable[[], _T]) -> _T:
+        # Compilers inherit the affinity of their thread. They may use the cores the engine avoids, since none of them
+        # runs beside a clock of ours.
+        os.sched_setaffinity(0, self._quiet(self._cores))
+        return work()
 
     def _forget(self) -> None:
         for name in [name for name, task in self._builds.items() if task.done()]:

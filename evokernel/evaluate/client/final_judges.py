@@ -6,7 +6,7 @@ the first one times anything. On a processor nothing is done ahead, since it wou
 """
 
 import asyncio
-import contextlib
+import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,8 @@ from evokernel.evaluate.client.builds import Shapes
 from evokernel.evaluate.client.devices import DeviceSlot, shapes_of
 from evokernel.evaluate.client.judge_process import JudgeClient
 from evokernel.evaluate.wire import Message
+
+logger = logging.getLogger(__name__)
 
 Builds = Callable[[Shapes], Awaitable[object]]
 """Builds what a judge will be asked about, for the shapes beside the search workloads; the builder remembers it."""
@@ -108,8 +110,10 @@ class FinalJudges:
         """Return the judge that was made ready for a device, or one that has only drawn its shapes."""
         waiting = self._next.pop(slot, None)
         if waiting is not None:
-            with contextlib.suppress(EvokernelError):  # another one says what is wrong
+            try:
                 return await waiting
+            except (EvokernelError, OSError) as error:  # of the judge, or of its start: no process, no descriptor left
+                logger.warning("the next judge was not made ready on %s, and another one starts: %s", slot, error)
         return await slot.prepare(setup, imports=False)
 
     async def _made_ready(self, slot: DeviceSlot, setup: Mapping[str, Any], builds: Builds) -> Opened:

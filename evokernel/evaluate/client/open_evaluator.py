@@ -19,7 +19,7 @@ from evokernel.evaluate.client.judge_process import JudgeHostClient
 from evokernel.evaluate.client.judge_setup import JoinedRun, JudgeSetup
 from evokernel.evaluate.device.cores import Cores, share_out
 from evokernel.evaluate.device.device_class import Machine, this_machine
-from evokernel.evaluate.device.lock import timed_cores
+from evokernel.evaluate.device.lock import quiet_cores, timed_cores
 from evokernel.evaluate.device.nvml import GpuFacts, gpu_count
 from evokernel.evaluate.wire import Message
 from evokernel.protocols import Language
@@ -104,7 +104,8 @@ async def _opened(
         cores = share(stack.enter_context(timed_cores(_CORES, setup.threads)) if on_processor else _CORES)
         start = start or stack.enter_context(JudgeHostClient(setup.device_class))
         slots = DevicePool([DeviceSlot(start, own, gpu=gpu) for own, gpu in zip(cores, gpus or (None,), strict=True)])
-        builder = Builder(language, lock, cores[0].compilers)
+        quiet = partial(quiet_cores, own=cores[0].runners if on_processor else ())
+        builder = Builder(language, lock, cores[0].compilers, quiet=quiet)
         stack.push_async_callback(builder.close)
         builder.warm()
         stack.callback(os.sched_setaffinity, 0, _CORES)

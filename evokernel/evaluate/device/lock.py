@@ -9,7 +9,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
@@ -23,6 +23,8 @@ FOLDER = Path("/tmp/evokernel-leases")
 _EVERYBODY_MAY_ADD = 0o1777
 _EVERYBODY_MAY_LOCK = 0o666
 _LOOK_EVERY_S = 0.005
+_LOOKED_AT_S = 0.02
+"""For how long a core's lock is tried: somebody who only looks at it holds it for microseconds."""
 _TIMEOUT_S = 600.0
 _SYSTEM = Path("/sys/devices/system/cpu")
 _KIND = ("cpu_capacity", "cache/index2/size")
@@ -87,7 +89,7 @@ def timed_cores(
             while left and len(own) < len(usual):
                 core = next((each for each in left if _siblings(system, each) not in taken), left[0])
                 left.remove(core)
-                if _locked(_opened(folder, f"core-{core}.held", stack), 0.0):
+                if _locked(_opened(folder, f"core-{core}.held", stack), time.monotonic() + _LOOKED_AT_S):
                     own.insert(0, core)
                 else:
                     taken.add(_siblings(system, core))
@@ -102,6 +104,32 @@ def timed_cores(
     if taken:
         logger.warning(_SHARED)
     yield tuple(cores)
+
+
+def quiet_cores(cores: Collection[int], own: Collection[int], *, folder: Path = FOLDER) -> Collection[int]:
+    """Return the cores that no other search times on at present; all of them where these are less than half.
+
+    Args:
+        cores: those to choose among.
+        own: cores that this search times on; what it does itself at a time is its own affair.
+        folder: the folder of the locks; another one in tests.
+    """
+    quiet = [core for core in cores if core in own or not _is_held(folder / f"core-{core}.held")]
+    return quiet if 2 * len(quiet) >= len(cores) else cores
+
+
+def _is_held(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:  # nobody has made it, or it is of no use to anybody
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def _siblings(system: Path, core: int) -> str:

@@ -25,7 +25,11 @@ from evokernel.task import ENDS, TINY
 
 _SANITIZED_PROBES, _SMALL_PROBES = 3, 2
 _TIMEOUTS_PER_CALL = 1.5
-"""Limit of all checks: so many times `timeout_s` for each check of one workload, since a seed may be very slow."""
+"""Limit of all calls: so many times `timeout_s` for each check of one workload, since a seed may be very slow."""
+_BUSY = 4
+"""Limit of the judge's clock beside that: other programs slow an honest kernel down, and its calls need not be all that
+a candidate does.
+"""
 OTHER_BITS = "nondeterministic: calls on equal inputs gave other bits, all of them within the tolerance"
 _TINY_SHAPES = 4
 """Odd shapes that are checked on tiny numbers, too."""
@@ -52,12 +56,9 @@ def check(
     bench, began = session.bench, time.monotonic()
     smoke = bench.probes[min(1, len(bench.probes) - 1)]
     found = _try(session, smoke, bench.task.distributions[:1], Stage.SMOKE)
-    deadline = began + _TIMEOUTS_PER_CALL * (len(bench.task.distributions) + 1) * bench.settings.timeout_s
     for bound in bench.workloads:
         found = found or _try(session, bound, bound.distributions, Stage.CORRECTNESS)
-        if not found and time.monotonic() > deadline:
-            text = f"the checks took more than {deadline - began:g} s in all; the kernel is far too slow"
-            found = PhaseVerdict(Status.TIMEOUT, Stage.CORRECTNESS, text)
+        found = found or too_slow(session, time.monotonic() - began)
     found = found or try_odd_shapes(session)
     found = found or try_singled_out(session, numbers, most=_WINNERS_SHAPES if bench.final else _SINGLED_OUT)
     for bound in bench.workloads:  # a kernel may reach the buffers of other workloads, too
@@ -80,6 +81,16 @@ def check(
     }
     found = found or PhaseVerdict(None, Stage.CORRECTNESS)
     return PhaseVerdict(found.status, found.stage, found.feedback, metrics=metrics, remarks=remarks)
+
+
+def too_slow(session: CandidateSession, elapsed_s: float) -> PhaseVerdict | None:
+    """Return the verdict where the calls so far took too long, or all that the judge has done for them."""
+    bench = session.bench
+    limit_s = _TIMEOUTS_PER_CALL * (len(bench.task.distributions) + 1) * bench.settings.timeout_s
+    if max(session.called_s, elapsed_s / _BUSY) <= limit_s:
+        return None
+    text = f"the checks took more than {limit_s:g} s in all; the kernel is far too slow"
+    return PhaseVerdict(Status.TIMEOUT, Stage.CORRECTNESS, text)
 
 
 def check_added(session: CandidateSession) -> PhaseVerdict:

@@ -91,13 +91,13 @@ def open_cpu_bench(setup: BenchSetup) -> Iterator[CpuBench]:
 
             workloads = bind_workloads(setup, groundwork, make_arena=make_arena, sets=_SETS, stack=stack)
             fenced, odd = _bind_fenced(groundwork, workloads, stack), _bind_odd(groundwork, stack)
+            device = Processor(setup.cores.runners)
             cases = [(bound, each) for bound in workloads for each in bound.distributions]
             cases += [(bound, task.distributions[0]) for bound in (*odd, *fenced)]
-            draw_ahead(cases, until=starting.done)
+            draw_ahead(cases, until=starting.done, most_bytes=device.case_bytes)
             baselines, pool = starting.result(), opening.result()
         pin_to(setup.cores.judge)
         panel = [*panel_functions(task, max_autotune=setup.final and setup.settings.max_autotune)]
-        device = Processor(setup.cores.runners)
         sheet = dict(setup.sheet) or device.measure()
         anchors = ProcessAnchors(baselines, pool)
         if setup.expert:

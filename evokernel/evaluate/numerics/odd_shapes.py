@@ -1,6 +1,6 @@
 """Odd hidden shapes, each for one call: a kernel may be wrong on one kind of sizes alone."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -10,6 +10,8 @@ from evokernel.task import Task, Workload, WorkloadSet
 ALONE = "alone"
 """The name of all workloads of which a worker has the buffers of one at a time: fenced, tailed and odd ones."""
 _FENCED_BYTES, _LOPSIDED_BYTES, _SMALL_BYTES = 4 << 20, 8 << 20, 1 << 20
+_TOGETHER_BYTES = 256 << 20
+"""The tensors of all fenced shapes but the first two, or of all tailed ones: weights may be large in each of them."""
 _TILED_FLOPS = 10_000_000_000
 """Arithmetic of all tiled shapes together, at most: a judge computes each up to some thirty times, mostly in fp64."""
 _CUTS = (8191, 4093, 2039, 1021, 509, 251, 127, 61)
@@ -47,19 +49,20 @@ def fenced_workloads(task: Task, probes: Sequence[Workload], offered: WorkloadSe
         multiple = max(int(shape[name]) // step, 1) * step
         if low <= multiple <= high:
             shapes.append(fitted(offered, {**shape, name: multiple}))
-    return tuple(Workload(ALONE, dims) for dims in shapes)
+    return _in_memory(task, (Workload(ALONE, dims) for dims in shapes), always=2)
 
 
 def tailed_workloads(task: Task, offered: WorkloadSet, rng: np.random.Generator) -> tuple[Workload, ...]:
     """Return small shapes; over all of them each dimension has every remainder that a vector leaves, where it can.
 
     Search sizes are multiples of vectors, mostly, and held-out ones odd: a kernel may be wrong on all other tails.
+    Where weights are large there are fewer.
     """
 
     def any_size(sizes: range, tail: int) -> int:
         return int(rng.choice([size for size in sizes if size % _VECTOR == tail] or [sizes[0], sizes[-1]]))
 
-    return tuple(_swept(task, offered, _VECTOR, any_size, rng=rng))
+    return _in_memory(task, _swept(task, offered, _VECTOR, any_size, rng=rng))
 
 
 def tiled_workloads(task: Task, offered: WorkloadSet, rng: np.random.Generator) -> tuple[Workload, ...]:
@@ -269,6 +272,17 @@ def _few_flops(task: Task, offered: WorkloadSet, rng: np.random.Generator) -> li
 def compiled_again(shapes: Sequence[Mapping[str, int | float]]) -> tuple[Workload, ...]:
     """Return such workloads with shapes that were drawn before, by another judge of the same run perhaps."""
     return tuple(Workload(f"compiled-{number}", dict(dims)) for number, dims in enumerate(shapes))
+
+
+def _in_memory(task: Task, shapes: Iterable[Workload], *, always: int = 0) -> tuple[Workload, ...]:
+    """Return the first shapes that take little memory together, and so many in any case."""
+    kept, held = list[Workload](), 0
+    for shape in shapes:
+        held += task.bytes_at(shape)
+        if held > _TOGETHER_BYTES and len(kept) >= always:
+            break
+        kept.append(shape)
+    return tuple(kept)
 
 
 def _swept(

@@ -148,6 +148,7 @@ def test_a_workload_with_one_copy_gets_one_call(instrument: Instrument) -> None:
     session._shapes[bound] = 0
     assert session.compare(bound, ("normal",), Stage.CORRECTNESS) is None
     assert [batch.sets for batch in runner.batches] == [[0]]
+    assert session.called_s == 1e-3
     bound.close()
 
 

@@ -58,13 +58,22 @@ def test_inputs_are_put_into_one_copy_whose_outputs_are_poisoned(ground):
 
 def test_inputs_are_drawn_ahead_until_something_else_is_ready(ground):
     asked = iter([False, False, True])
-    draw_ahead([(ground, each) for each in ground.distributions], until=lambda: next(asked))
+    draw_ahead([(ground, each) for each in ground.distributions], until=lambda: next(asked), most_bytes=1 << 20)
     before = ground._rng.bit_generator.state
     for distribution in ground.distributions[:2]:
         ground.case(distribution)
     assert ground._rng.bit_generator.state == before
     ground.case(ground.distributions[2])
     assert ground._rng.bit_generator.state != before
+
+
+def test_no_more_is_drawn_ahead_than_there_is_memory_for(ground):
+    other = BoundWorkload(
+        TASK, WORKLOAD, WorkloadPurpose.PROBE, np.random.default_rng(1), make_arena=ground._make, sets=1
+    )
+    draw_ahead([(ground, "normal"), (other, "normal")], until=lambda: False, most_bytes=1)
+    assert ground.case_bytes > 1
+    assert other.case_bytes == 0
 
 
 def test_wiping_leaves_neither_inputs_nor_answers(ground):

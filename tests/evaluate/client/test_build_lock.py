@@ -1,5 +1,6 @@
 import asyncio
-from collections.abc import Coroutine
+import os
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -7,6 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evokernel.evaluate.client.build_lock import BuildLock, NoBuildLock
+from evokernel.evaluate.client.builds import Builder
+from evokernel.records.build import Built
+from evokernel.records.candidate import Candidate
+from evokernel.task import Task
+from tests.support.engine import TASK
+from tests.support.fakes import ToyLanguage
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -112,3 +119,24 @@ def test_an_open_gate_hides_no_failure():
     for visit in ("shared", "alone"):
         with pytest.raises(LookupError, match=visit):
             run(story(visit))
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_compilers_run_on_the_cores_that_are_quiet_as_each_begins():
+    first, second, *_ = os.sched_getaffinity(0)
+    quiet = [(first, second), (second,), (first,)]
+    ran: list[Collection[int]] = []
+
+    class Language(ToyLanguage):
+        def build(self, source: str, task: Task, *, hidden: Sequence[Mapping[str, int | float]] = ()) -> Built:
+            ran.append(os.sched_getaffinity(0))
+            return super().build(source, task, hidden=hidden)
+
+    async def story() -> None:
+        builder = Builder(Language(), BuildLock(), (first, second), quiet=lambda cores: quiet[len(ran) % 3])
+        for each in "abc":
+            await builder.build(Candidate(each, "cpp"), TASK)
+        await builder.close()
+
+    run(story())
+    assert ran == [set(each) for each in quiet]

@@ -159,7 +159,7 @@ def test_the_others_go_on_while_a_judge_is_being_replaced():
     judges = Slow()
     order = tell(judges, story, count=2)
     assert len(order[2:]) == 3
-    assert order[-1] == "d"  # the one that waited for the new judge
+    assert judges.started[-1].judged == order[-1:]  # the one that waited for the new judge
 
 
 def test_a_candidate_that_loses_two_judges_is_a_fault_of_ours():
@@ -291,8 +291,11 @@ def test_what_a_process_is_asked_for_was_built_before_it_could_be_asked():
     assert len(language.built_for) == 1 + SETTINGS.final_processes  # each shape once
 
 
-def test_a_next_process_that_could_not_be_made_ready_is_replaced():
-    failures = [JudgeLost("out of processes")]
+@pytest.mark.parametrize("failure", [JudgeLost("out of processes"), OSError(24, "Too many open files")])
+def test_a_next_process_that_could_not_be_made_ready_is_replaced(
+    failure: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures = [failure]
 
     class Failing(Judges):
         async def prepare(self, setup: Mapping[str, Any], *, environment: Mapping[str, str]) -> Any:
@@ -304,6 +307,7 @@ def test_a_next_process_that_could_not_be_made_ready_is_replaced():
     (found,) = tell(judges, judging("a", budget=Fidelity.FINAL), count=1)
     assert found.ok
     assert len([judge for judge in judges.started if judge.setup["final"]]) == SETTINGS.final_processes
+    assert f"not made ready on NVIDIA H100 GPU-0, and another one starts: {failure}" in caplog.text
 
 
 def test_a_process_that_rejects_a_winner_leaves_no_other_behind():

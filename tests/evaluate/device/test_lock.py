@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from evokernel.errors import HarnessError
-from evokernel.evaluate.device.lock import device_lease, timed_cores
+from evokernel.evaluate.device.lock import device_lease, quiet_cores, timed_cores
 
 GPU = "GPU-11111111-2222-3333-4444-555555555555"
 HOLD = """
@@ -154,6 +154,19 @@ def test_where_too_few_cores_are_left_nothing_changes_and_it_is_said(tmp_path: P
             (1, 2, 3), 1, folder=tmp_path, system=tmp_path
         ) as order:  # that it could not use it does not keep
             assert order == (2, 3, 1)
+
+
+def test_compilers_keep_off_the_cores_that_others_time_on_where_half_are_left(tmp_path: Path):
+    with program(HOLD_CORES, "(0, 1, 2, 3)", "1", str(tmp_path)):
+        assert quiet_cores((0, 1, 2, 3), (2,), folder=tmp_path) == [0, 1, 2]
+        assert quiet_cores((2, 3), (2,), folder=tmp_path) == [2]
+        assert quiet_cores((3,), (), folder=tmp_path) == (3,)
+        with timed_cores((0, 1, 2, 3), 2, folder=tmp_path, system=tmp_path) as order:
+            assert order == (0, 3, 1, 2)
+            assert quiet_cores(order, order[-2:], folder=tmp_path) == [0, 1, 2]
+            assert quiet_cores(order, (), folder=tmp_path) == order  # one of four
+    assert quiet_cores((0, 1, 2, 3), (), folder=tmp_path) == [0, 1, 2, 3]
+    assert quiet_cores((0, 1), (), folder=tmp_path / "nowhere") == [0, 1]
 
 
 @pytest.mark.parametrize(("cores", "warnings"), [((0, 1), 1), ((0, 1, 2), 0)])

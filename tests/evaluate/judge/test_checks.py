@@ -17,9 +17,10 @@ from evokernel.errors import (
     WorkerError,
     WorkerTimeout,
 )
+from evokernel.evaluate.bench.candidate_session import WorkerSession
 from evokernel.evaluate.bench.feedback import failure
 from evokernel.evaluate.bench.workload import WorkloadPurpose
-from evokernel.evaluate.judge.checks import check_added, try_singled_out
+from evokernel.evaluate.judge.checks import check_added, too_slow, try_singled_out
 from evokernel.records.evaluation import Mode, Stage, Status
 from evokernel.task import Role, Signature, Task, Tensor, Workload, WorkloadSet
 
@@ -83,6 +84,31 @@ def test_sizes_that_a_candidate_names_are_left_out_where_the_reference_has_no_an
     session: Any = SimpleNamespace(bench=bench, compare=lambda bound, *_: called.append(bound))
     assert try_singled_out(session, (214,), most=3) is None
     assert bool(called) is tried
+
+
+@pytest.mark.parametrize(("called_s", "elapsed_s", "refused"), [(9, 30, False), (9.1, 30, True), (1, 40, True)])
+def test_the_time_of_all_checks_is_that_of_the_calls_as_far_as_a_machine_is_only_busy(
+    called_s: float, elapsed_s: float, refused: bool
+) -> None:
+    task, settings = SimpleNamespace(distributions=("normal", "ones")), SimpleNamespace(timeout_s=2.0)
+    session: Any = SimpleNamespace(bench=SimpleNamespace(task=task, settings=settings), called_s=called_s)
+    found = too_slow(session, elapsed_s)
+    assert (found is not None and found.status is Status.TIMEOUT) is refused
+
+
+def test_a_session_counts_the_time_of_its_calls() -> None:
+    worker = SimpleNamespace(prepare=lambda *_, **__: None, go=lambda timeout_s: 3_000_000_000, ran_ns=0)
+    bench: Any = SimpleNamespace(
+        workers=SimpleNamespace(load=lambda *_: worker), settings=SimpleNamespace(timeout_s=20.0)
+    )
+    case = SimpleNamespace(inputs={})
+    bound: Any = SimpleNamespace(
+        name="w", kind=WorkloadPurpose.SEARCH, case=lambda distribution: case, put=lambda *_, **__: None
+    )
+    session = WorkerSession(bench, b"", "")
+    for _ in range(2):
+        session._call(bound, "normal", 0)
+    assert session.called_s == 6.0
 
 
 def test_that_time_ran_out_is_told_everywhere() -> None:

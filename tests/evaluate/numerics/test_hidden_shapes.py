@@ -128,6 +128,25 @@ def test_tailed_shapes_leave_every_remainder_of_every_dimension_where_they_can(h
     assert tailed_workloads(task, replace(offered, probe={}), np.random.default_rng(0)) == ()
 
 
+def test_shapes_of_large_weights_are_few():
+    offered = make(probe={"R": (1, 400)})
+
+    def counts(weights: int) -> tuple[int, int]:
+        tensors = Signature(
+            (Tensor("x", ("R",)), Tensor("w", (weights,))), (), (Tensor("y", ("R",), role=Role.OUTPUT),)
+        )
+        task = Task("t", lambda x, **_: x, signature=tensors, workloads={"cpu": offered}, flops="R")
+        probes = probe_workloads(offered, np.random.default_rng(0))
+        return (
+            len(fenced_workloads(task, probes, offered)),
+            len(tailed_workloads(task, offered, np.random.default_rng(0))),
+        )
+
+    assert counts(3 << 20) == (3, 16)  # 12 MiB each
+    assert counts(15 << 20) == (3, 4)
+    assert counts(90 << 20) == (2, 0)
+
+
 def on(offered):
     tensors = Signature((Tensor("x", ("R", "C")),), (), (Tensor("y", ("R",), role=Role.OUTPUT),))
     return Task("t", lambda x, **_: x, signature=tensors, workloads={"cpu": offered}, flops="R")

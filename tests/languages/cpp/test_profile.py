@@ -1,7 +1,7 @@
 import pytest
 
 from evokernel.errors import LanguageError
-from evokernel.languages.cpp.disassembly import Instruction, read_disassembly
+from evokernel.languages.cpp.disassembly import Instruction, numbers_in, read_disassembly
 from evokernel.languages.cpp.isa import X86, Arm64, isa_of
 from evokernel.languages.cpp.natural_loops import regions
 from evokernel.languages.cpp.profile import profile
@@ -141,3 +141,9 @@ def test_jumps_without_order_are_not_followed_for_ever():
     few = [*code[:300], code[-1]]
     assert max(region.depth for region in regions(few, X86())) == 1
     assert max(region.depth for region in regions(few, X86(), iter(()))) == 0
+
+
+def test_numbers_of_all_comparisons_of_an_arm_are_read():
+    lines = ["cmp\tw2, #0x155", "ccmp\tw3, #0x4d, #0x0, eq", "cmn\tw4, #0x3e9", "eor\tw5, w5, #0x3f0", "tst\tx6, #0x7f"]
+    text = "0 <run>:\n" + "".join(f"  {4 * place:x}:\t{line}\n" for place, line in enumerate(lines))
+    assert numbers_in(read_disassembly(text)) == (77, 127, 341, 1001, 1008)
