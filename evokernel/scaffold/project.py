@@ -246,8 +246,12 @@ def _that_counts(
 
 def _places(subject: UserOperation, layout: Layout, ranges: Mapping[str, str | int]) -> dict[str, tuple[str, str]]:
     """Return the number of places in each input that has each of them once, and the size that they stay below."""
-    pairs = {name: (str(layout.inputs[name][0]), str(ranges.get(name))) for name in places_once(subject)}
-    return {name: pair for name, pair in pairs.items() if layout.example.keys() >= {*pair} and pair[0] != pair[1]}
+    pairs = {name: (str(layout.inputs[name][0]), ranges.get(name)) for name in places_once(subject)}
+    return {
+        name: (count, below)
+        for name, (count, below) in pairs.items()
+        if count in layout.example and isinstance(below, str) and count != below
+    }
 
 
 def _patience(seeds: Sequence[Seed]) -> str:

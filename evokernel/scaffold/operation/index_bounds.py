@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 import torch
 
@@ -262,9 +262,13 @@ def _indexed(subject: UserOperation, layout: Layout, name: str, dims: Mapping[st
 
 
 def _extents(layout: Layout, dims: Mapping[str, int]) -> Iterator[tuple[str | int, int]]:
+    """Yield what indices may stay below, with its size: extents, and products of neighbouring ones, as of pages."""
     shapes = (*layout.inputs.values(), *layout.outputs)
     for extent in dict.fromkeys(extent for shape in shapes for extent in shape):
         yield extent, evaluate(extent, dims)
+    for pair in dict.fromkeys(pair for shape in layout.inputs.values() for pair in pairwise(shape)):
+        both = " * ".join(f"({each})" if " " in str(each) else str(each) for each in pair)
+        yield both, evaluate(both, dims)
 
 
 def _accepts(
