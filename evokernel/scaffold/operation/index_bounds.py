@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations, pairwise, product
+from math import isfinite
 
 import torch
 
@@ -15,7 +16,7 @@ from evokernel.source.expressions import evaluate
 _SIZE, _TINY, _MOST_UNEVEN = 19, 3, 5
 """Small sizes beside a far smaller one, and the most dimensions for which each is tried so."""
 _FEWEST_IN_ORDER = 8
-"""Numbers of an input that are in order by chance once in thousands of times."""
+"""Numbers of an input that are in order by chance once in thousands of times, and of one sign once in a hundred."""
 _SMALL = (11, 13, 17, 19, 23, 7, 5, 29, 31, 3, 37, 41, 43, 47, 53, 59)
 
 
@@ -167,6 +168,21 @@ def find_signed(subject: UserOperation, layout: Layout) -> dict[str, ValueRange]
                 f"the integers in {name!r} go from {low} to {high}, which {subject.name} refuses at other sizes. Pass "
                 "an example without negative ones, or add an offset in the function"
             )
+    return found
+
+
+def one_signed(subject: UserOperation) -> dict[str, tuple[float, float]]:
+    """Return the least and the largest number of floating-point arguments that have one sign in the example, by name.
+
+    Such are variances, probabilities, and logarithms of decays.
+    """
+    found = dict[str, tuple[float, float]]()
+    weights = set(subject.parameters.values())
+    for name, tensor in subject.inputs.items():
+        if tensor.is_floating_point() and name not in weights and tensor.numel() >= _FEWEST_IN_ORDER:
+            low, high = float(tensor.float().min()), float(tensor.float().max())
+            if low < high and low * high >= 0 and isfinite(high - low):
+                found[name] = low, high
     return found
 
 
