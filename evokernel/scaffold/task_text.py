@@ -64,7 +64,7 @@ class TaskDraft:
     seen: str = ""
     """Values in recorded calls, in words."""
     signs: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Ends of the floating-point numbers of inputs that must have the sign of the example, by name."""
+    """Ends, that next to 0 first, of the floats of inputs that must have the sign of the example, by name."""
 
     @property
     def generated(self) -> dict[str, str]:
@@ -255,8 +255,8 @@ def _generator_text(draft: TaskDraft, name: str, kind: str) -> str:
     if kind == "sorted":
         return template("sorted.py.txt", name=name, shape=", ".join(shape))
     if kind == "range":
-        low, high = (f"{end:.3g}" for end in draft.signs[name])
-        return template("range.py.txt", name=name, shape=", ".join(shape), low=low, high=high)
+        near, far = (f"{end:.3g}" for end in draft.signs[name])
+        return template("range.py.txt", name=name, shape=", ".join(shape), near=near, far=far)
     if kind == "places":
         count, below = map(spelt, draft.places[name])
         return template("places.py.txt", name=name, count=count, below=below, dtype=dtype)

@@ -48,15 +48,17 @@ class _Form:
 
 
 _SPECIAL = "if (exponent == {}) return fraction ? NAN : sign * INFINITY;"
+_HALF = {
+    "to": "static _Float16 to_float16(float value) {\n    return static_cast<_Float16>(value);\n}\n",
+    "from": "static float from_float16(_Float16 value) {\n    return static_cast<float>(value);\n}\n",
+}
+_BFLOAT16 = _Form(7, 127, 0x7F7F8000, _SPECIAL.format(255), width=16)
 FORMATS = {
     "float8_e4m3fn": _Form(3, 7, 0x43E80001, "if ((bits & 0x7f) == 0x7f) return NAN;"),
     "float8_e5m2": _Form(2, 15, 0x47700000, _SPECIAL.format(31)),
 }
 """Those of eight bits, which torch only moves and converts, by the name of the dtype."""
-SHORT = {
-    "float16": _Form(10, 15, 0x477FF000, _SPECIAL.format(31), width=16),
-    "bfloat16": _Form(7, 127, 0x7F7F8000, _SPECIAL.format(255), width=16),
-}
+SHORT = ("bfloat16", "float16")
 """Those of sixteen bits: a kernel computes in float, and rounds where a function casts, and what it stores."""
 
 
@@ -72,7 +74,7 @@ def converted(graph: OperationGraph, source: Node, given: str, made: str, kind: 
 
 def conversions_text(body: str) -> str:
     """Return the functions that some C++ calls to convert numbers of eight and sixteen bits."""
-    found = set(re.findall(rf"\b(to|from|as)_({'|'.join(FORMATS | SHORT)})\(", body))
+    found = set(re.findall(rf"\b(to|from|as)_({'|'.join((*FORMATS, *SHORT))})\(", body))
     needed = sorted({(each, name) for kind, name in found for each in (("from", "to") if kind == "as" else (kind,))})
     rounded = sorted(name for kind, name in found if kind == "as")
     whole = "static float as_{0}(float value) {{\n    return from_{0}(to_{0}(value));\n}}\n"
@@ -80,7 +82,9 @@ def conversions_text(body: str) -> str:
 
 
 def _text(kind: str, name: str) -> str:
-    form = {**FORMATS, **SHORT}[name]
+    if name == "float16":
+        return _HALF[kind]
+    form = FORMATS.get(name, _BFLOAT16)
     shift = 23 - form.mantissa
     sign, magnitude = 1 << (form.width - 1), (1 << (form.width - 1)) - 1
     stored: dict[str, Any] = {"name": name, "stored": f"uint{form.width}_t", "sign": sign, "magnitude": magnitude}

@@ -234,7 +234,7 @@ class OperationConverter:
     def _cast(self, node: Any) -> Node:
         source, kind = self.value(node.args[0]), self._kind(node)
         given, made = (dtype_name(each.meta["val"]) for each in (node.args[0], node))
-        if (FORMATS | SHORT).keys() & {given, made}:
+        if {*FORMATS, *SHORT} & {given, made}:
             self.exact = False
             return converted(self._graph, source, given, made, kind)
         if source.op == "number" and kind == "float" and str(source.attrs[0]).isdecimal():

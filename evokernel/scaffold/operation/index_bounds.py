@@ -17,6 +17,8 @@ _SIZE, _TINY, _MOST_UNEVEN = 19, 3, 5
 """Small sizes beside a far smaller one, and the most dimensions for which each is tried so."""
 _FEWEST_IN_ORDER = 8
 """Numbers of an input that are in order by chance once in thousands of times, and of one sign once in a hundred."""
+_NEARLY_0 = 0.01
+"""Share of the largest number of an input below which its smallest one may as well be 0."""
 _SMALL = (11, 13, 17, 19, 23, 7, 5, 29, 31, 3, 37, 41, 43, 47, 53, 59)
 
 
@@ -172,17 +174,17 @@ def find_signed(subject: UserOperation, layout: Layout) -> dict[str, ValueRange]
 
 
 def one_signed(subject: UserOperation) -> dict[str, tuple[float, float]]:
-    """Return the least and the largest number of floating-point arguments that have one sign in the example, by name.
+    """Return the ends of the floats of each argument that have one sign in the example: that next to 0, and the other.
 
-    Such are variances, probabilities, and logarithms of decays.
+    Such are variances, probabilities, and logarithms of decays. An end that is nearly 0 is 0.
     """
     found = dict[str, tuple[float, float]]()
     weights = set(subject.parameters.values())
     for name, tensor in subject.inputs.items():
         if tensor.is_floating_point() and name not in weights and tensor.numel() >= _FEWEST_IN_ORDER:
-            low, high = float(tensor.float().min()), float(tensor.float().max())
-            if low < high and low * high >= 0 and isfinite(high - low):
-                found[name] = low, high
+            near, far = sorted((float(tensor.float().min()), float(tensor.float().max())), key=abs)
+            if near != far and near * far >= 0 and isfinite(far):
+                found[name] = near if abs(near) > _NEARLY_0 * abs(far) else 0.0, far
     return found
 
 
