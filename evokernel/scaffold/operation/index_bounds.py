@@ -29,10 +29,9 @@ def tied_by_indices(subject: UserOperation, layout: Layout) -> Layout:
     Two caches that one position indexes are as long as each other, which shapes alone do not show. A size that computed
     indices fit only as it is, as in a table of biases, stays so. Raises `TaskError` as `derive_layout`.
     """
-    layout = _tied(subject, layout)
     if not reads_integers(subject):  # what it computes with is no question of values
         return layout
-    layout = _tied_by_ranks(subject, layout)
+    layout = _tied_by_ranks(subject, _tied(subject, layout))
     if not _fits(subject, layout, uneven=True):
         fixed = with_one_size_fixed(subject, layout)
         useful = (each for each in fixed if each.dimensions or each.stepped)

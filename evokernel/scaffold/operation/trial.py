@@ -315,20 +315,23 @@ def _unread(subject: UserOperation) -> set[str]:
 
 
 class _ReadsIntegers(TorchDispatchMode):  # type: ignore[misc]
-    """Notes whether an operation is given integers in a tensor, which may name places in another one."""
+    """Notes whether an operation is given integers in a tensor that may name places in another one: two tensors."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = (each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor))
-        self.found |= any(not each.is_floating_point() for each in given)
+        given = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        self.found |= len(given) > 1 and any(not each.is_floating_point() for each in given)
         return func(*args, **(kwargs or {}))
 
 
 def reads_integers(subject: UserOperation) -> bool:
-    """Say whether an operation computes with integers or truth values, of its inputs or of its own; it runs."""
+    """Say whether an operation computes with integers or truth values beside other numbers; it runs.
+
+    A count of its calls, as batch normalisation keeps, stands alone.
+    """
     with without_data(), _ReadsIntegers() as noted:
         subject.call(subject.empty({name: tuple(each.shape) for name, each in subject.inputs.items()}))
     return bool(noted.found)
