@@ -74,7 +74,7 @@ def converted(graph: OperationGraph, source: Node, given: str, made: str, kind: 
 
 def conversions_text(body: str) -> str:
     """Return the functions that some C++ calls to convert numbers of eight and sixteen bits."""
-    found = set(re.findall(rf"\b(to|from|as)_({'|'.join((*FORMATS, *SHORT))})\(", body))
+    found = set(re.findall(rf"\b(to|from|as)_({'|'.join((*FORMATS, *SHORT))})\b", body))
     needed = sorted({(each, name) for kind, name in found for each in (("from", "to") if kind == "as" else (kind,))})
     rounded = sorted(name for kind, name in found if kind == "as")
     whole = "static float as_{0}(float value) {{\n    return from_{0}(to_{0}(value));\n}}\n"

@@ -22,6 +22,7 @@ from evokernel.scaffold.loops.part_functions import in_functions
 from evokernel.scaffold.loops.trace import to_graph, trace
 from evokernel.scaffold.loops.vector_functions import with_vector_functions
 from evokernel.scaffold.operation.sizes import FIRST, SECOND, NotGeneral, SymbolicSizes, in_python
+from evokernel.scaffold.project import ProjectSettings, init_project
 from evokernel.source.expressions import evaluate
 from tests.support.plain_operations import CASES, Shapes
 
@@ -230,6 +231,14 @@ def test_few_bits_are_rounded_as_torch_rounds(name: str, tmp_path: Path) -> None
     off = (made != due.view(whole)) & ~(due.isnan() if bits == 16 else torch.zeros(len(x), dtype=torch.bool))
     assert not off.any(), (x[off], made[off], due.view(whole)[off])
     torch.testing.assert_close(back, due.float(), rtol=0, atol=0, equal_nan=True)
+
+
+def test_sixteen_bits_are_widened_where_they_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+    path.write_text("import torch\ndef own(x, y): return (x * y).softmax(-1)\n", encoding="utf-8")
+    settings = ProjectSettings(devices=("cpu",), cpu_dtype="bfloat16")
+    project = init_project(path, inputs="x: bf16[6x40], y: bf16[40]", out=tmp_path, settings=settings)
+    assert (project.seeds[0].why, project.unfit) == ("", "")
 
 
 def test_parts_that_differ_in_buffers_alone_are_one_function() -> None:
