@@ -58,6 +58,14 @@ def restricted(task: Task) -> tuple[str, ...]:
     return ()
 
 
+def gives_nan(task: Task) -> bool:
+    """Say whether the reference has NaN, or no result, on ordinary numbers."""
+    device, rng = next(iter(task.workloads)), np.random.default_rng()
+    tried, smallest = task.on(device), probe_workloads(task.workloads[device], rng)[0]
+    answer = attempt(tried, smallest, draw(tried, smallest, "normal", rng))
+    return answer is None or _undefined(answer) > 0
+
+
 def _undefined(answers: Answers) -> float:
     """Return the share of the results that are NaN."""
     floats = torch.cat([each.reshape(-1).double() for each in answers])

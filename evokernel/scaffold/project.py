@@ -12,7 +12,6 @@ from typing import Any
 from evokernel.errors import TaskError
 from evokernel.evaluate.build.confined_generators import confine_generators
 from evokernel.scaffold.config_schema import MODELINE, SCHEMA_FILE, schema_text
-from evokernel.scaffold.distributions import restricted
 from evokernel.scaffold.inductor.seed import COMPILE_S as GPU_COMPILE_S
 from evokernel.scaffold.loops.triangular import library_steps
 from evokernel.scaffold.operation.dimensions import Layout, derive_layout, layout_without, shapes_at
@@ -23,6 +22,7 @@ from evokernel.scaffold.operation.index_bounds import (
     find_offsets,
     find_segments,
     find_signed,
+    one_signed,
     tied_by_indices,
     unsorted_offsets,
 )
@@ -38,7 +38,7 @@ from evokernel.scaffold.operation.user_operation import UserOperation, find_subj
 from evokernel.scaffold.operation_analysis import OperationAnalysis, analyse
 from evokernel.scaffold.output_folder import check_folder
 from evokernel.scaffold.parameter_gradients import useless_apart
-from evokernel.scaffold.project_admission import admission_of
+from evokernel.scaffold.project_admission import admission_of, with_results
 from evokernel.scaffold.project_precision import project_precision, tensor_dtypes
 from evokernel.scaffold.project_seeds import COMPILE_S, OperationTask, Seed, make_seeds, quiet
 from evokernel.scaffold.task_text import TaskDraft, task_text, template
@@ -184,15 +184,15 @@ def init_project(
         distribution=settings.distribution,
         seen=settings.seen,
     )
-    text = task_text(draft, stem=stem, out=out)
+    signs = one_signed(subject)
+
+    def written(each: TaskDraft) -> Task:
+        task_file.write_text(task_text(each, stem=stem, out=out), encoding="utf-8")
+        return _loaded(task_file)
+
     out.mkdir(parents=True, exist_ok=True)
     with whole_or_nothing((task_file, *files.values(), config_file, schema_file)):
-        task_file.write_text(text, encoding="utf-8")
-        task = _loaded(task_file)
-        draft = replace(draft, distributions=restricted(task))
-        if draft.distributions:
-            task_file.write_text(task_text(draft, stem=stem, out=out), encoding="utf-8")
-            task = _loaded(task_file)
+        draft, task = with_results(draft, signs, written)
         seeds = make_seeds(
             OperationTask(subject, task, task_file, layout.example, _too_long(subject, layout)),
             files,
@@ -205,12 +205,9 @@ def init_project(
         config_file.write_text(MODELINE + config + _patience(seeds), encoding="utf-8")
         schema_file.write_text(schema_text(), encoding="utf-8")
         settings.tell("trying the task: right answers must pass, and wrong ones fail")
-        fewer, admission, unfit = admission_of(task, fewer_distributions=settings.fewer_distributions)
-        if fewer:
-            kept = tuple(each for each in task.declared if each not in fewer)
-            draft = replace(draft, distributions=kept, left_out=fewer)
-            task_file.write_text(task_text(draft, stem=stem, out=out), encoding="utf-8")
-            task = _loaded(task_file)
+        draft, task, admission, unfit = admission_of(
+            draft, task, signs, written, fewer_distributions=settings.fewer_distributions
+        )
     remarks = (
         *(complaint, floats.remark, _left_out(draft), _in_order(draft)),
         *_remarks(subject, layout, plans),
@@ -246,8 +243,12 @@ def _that_counts(
 
 def _places(subject: UserOperation, layout: Layout, ranges: Mapping[str, str | int]) -> dict[str, tuple[str, str]]:
     """Return the number of places in each input that has each of them once, and the size that they stay below."""
-    pairs = {name: (str(layout.inputs[name][0]), str(ranges.get(name))) for name in places_once(subject)}
-    return {name: pair for name, pair in pairs.items() if layout.example.keys() >= {*pair} and pair[0] != pair[1]}
+    pairs = {name: (str(layout.inputs[name][0]), ranges.get(name)) for name in places_once(subject)}
+    return {
+        name: (count, below)
+        for name, (count, below) in pairs.items()
+        if count in layout.example and isinstance(below, str) and count != below
+    }
 
 
 def _patience(seeds: Sequence[Seed]) -> str:
@@ -351,8 +352,10 @@ def _left_out(draft: TaskDraft) -> str:
 
 
 def _in_order(draft: TaskDraft) -> str:
-    names = " and ".join(draft.segments)
-    return names and f"the numbers in {names} are in order in your example, and kernels may rely on it"
+    names, signed = " and ".join(draft.segments), " and ".join(draft.signs)
+    said = [f"the numbers in {names} are in order in your example, and kernels may rely on it"] * bool(names)
+    said += [f"the numbers in {signed} have one sign in your example, and kernels may rely on it"] * bool(signed)
+    return "; ".join(said)
 
 
 def _cut(device: str, plan: WorkloadDraft) -> str:

@@ -1,12 +1,15 @@
 """Admission of a new project's task, and the distributions on which honest answers would be refused."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from operator import itemgetter
 
 import numpy as np
 
 from evokernel.errors import TaskError
 from evokernel.evaluate.bench.admission import admit
+from evokernel.scaffold.distributions import gives_nan, restricted
+from evokernel.scaffold.task_text import TaskDraft
 from evokernel.task import Task, Workload, WorkloadSet
 
 _TRIED_WITHOUT_GPU_BYTES = 1 << 19
@@ -25,19 +28,61 @@ _TRIES = 3
 """Admissions of such a task: inputs and sizes are random, and one may pass by luck."""
 
 
-def admission_of(task: Task, *, fewer_distributions: bool) -> tuple[tuple[str, ...], str, str]:
-    """Return the distributions to leave out, the result of the admission, and the reason where the task is unfit.
+def with_results(
+    draft: TaskDraft, signs: Mapping[str, tuple[float, float]], written: Callable[[TaskDraft], Task]
+) -> tuple[TaskDraft, Task]:
+    """Return the draft with the distributions on which the reference has results, and its task.
 
-    Distributions are left out where honest answers are refused on them, and not on the others. With
+    Where numbers of the signs of the example have results throughout, and others have not, it keeps to these. `written`
+    writes a task. Raises `TaskError` where the reference has hardly any result.
+    """
+    found, failed = list[tuple[bool, TaskDraft]](), list[TaskError]()
+    for each in [draft, replace(draft, signs=signs)][: 1 + bool(signs)]:
+        try:
+            task = written(each)
+            each = replace(each, distributions=restricted(task))
+        except TaskError as error:
+            failed.append(error)
+            continue
+        found.append((bool(each.distributions) or (bool(signs) and gives_nan(task)), each))
+        if not found[-1][0]:
+            return each, task
+    if not found:
+        raise failed[0]
+    draft = min(found, key=itemgetter(0))[1]
+    return draft, written(draft)
+
+
+def admission_of(
+    draft: TaskDraft,
+    task: Task,
+    signs: Mapping[str, tuple[float, float]],
+    written: Callable[[TaskDraft], Task],
+    *,
+    fewer_distributions: bool,
+) -> tuple[TaskDraft, Task, str, str]:
+    """Return draft and task as they are fit to judge kernels, the result of the admission, or nothing and the reason.
+
+    Where honest answers are refused, numbers keep to the signs of the example, or distributions are left out. With
     `fewer_distributions` they are left out for any other reason, too, and each admission must hold several times.
     """
-    admission, unfit = _admission(task, times=_TRIES if fewer_distributions else 1)
-    for fewer in _FEWER if unfit and (fewer_distributions or "(distribution " in unfit) else ():
+    times = _TRIES if fewer_distributions else 1
+    admission, unfit = _admission(task, times=times)
+    if not unfit:
+        return draft, task, admission, ""
+    if signs and not draft.signs:
+        narrow = replace(draft, signs=signs)
+        other = written(narrow)
+        found, worse = _admission(other, times=times)
+        if not worse:
+            return narrow, other, found, ""
+    for fewer in _FEWER if fewer_distributions or "(distribution " in unfit else ():
         kept = tuple(each for each in task.declared if each not in fewer)
-        found, better = _admission(replace(task, distributions=kept), times=_TRIES)
-        if not better:
-            return fewer, found, ""
-    return (), admission, unfit
+        found, worse = _admission(replace(task, distributions=kept), times=_TRIES)
+        if not worse:
+            draft = replace(draft, distributions=kept, left_out=fewer)
+            return draft, written(draft), found, ""
+    return draft, written(draft), "", unfit
 
 
 def _admission(task: Task, *, times: int = 1) -> tuple[str, str]:

@@ -25,7 +25,7 @@ from evokernel.languages.toolchain import run_plain
 from evokernel.records.build import BuildFailure, Built
 from evokernel.scaffold.inductor.seed import NOT_COMPARED, NoInductorSeed, inductor_seed
 from evokernel.scaffold.loops.cpp_writer import CppWriter
-from evokernel.scaffold.loops.narrow_numbers import conversions_text
+from evokernel.scaffold.loops.narrow_numbers import SHORT, conversions_text
 from evokernel.scaffold.loops.operation_graph import PLACES, STORES, Node, in_order
 from evokernel.scaffold.loops.part_functions import MOST_LINES, in_functions
 from evokernel.scaffold.loops.trace import Traced
@@ -34,7 +34,7 @@ from evokernel.scaffold.operation.sizes import NotGeneral
 from evokernel.scaffold.operation.trial import dtype_name
 from evokernel.scaffold.operation.user_operation import UserOperation
 from evokernel.source.expressions import evaluate
-from evokernel.task import DTYPES, Role, Scalar, Signature, Task, Tensor, Workload
+from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload
 
 _C_SCALARS: dict[str, Any] = {"int64": ctypes.c_int64, "float32": ctypes.c_float, "float64": ctypes.c_double}
 _ALIGNMENT = 64
@@ -245,32 +245,50 @@ def write_seed(traced: Traced, signature: Signature, *, wide_sums: bool = False)
 
     With `wide_sums` it adds up in double in any case, and calls no vector forms of functions.
     """
-    short = [tensor.dtype for tensor in signature.tensors if is_float(tensor.dtype) and DTYPES[tensor.dtype] == 2]
-    if short:
-        raise NotGeneral(f"{short[0]} has no plain loops yet")
-    arguments = [tensor.name for tensor in signature.inputs]
+    short = {tensor.name: tensor.dtype for tensor in signature.tensors if tensor.dtype in SHORT}
+    inputs = [tensor.name for tensor in signature.inputs]
+    arguments = [f"{name}_wide" if name in short else name for name in inputs]
     pairs = list(zip(_changed(signature), traced.outputs, strict=False))
-    there = [name for name, node in pairs if _only_stores(node, arguments.index(name), traced.outputs)]
-    changed = {name: f"{name}_new" for name, _ in pairs if name not in there}  # what is read may not be replaced yet
+    there = [name for name, node in pairs if _only_stores(node, inputs.index(name), traced.outputs)]
+    # what is read may not be replaced yet
+    changed = {name: f"{name}_new" for name, _ in pairs if name in short or name not in there}
     if "bool" in {tensor.dtype for tensor in signature.inputs if tensor.name in changed}:
         raise NotGeneral("a change of bool in place has no plain loops yet")
-    outputs = [changed.get(name, name) for name, _ in pairs] + [tensor.name for tensor in signature.outputs]
-    taken = [*outputs, *(scalar.name for scalar in signature.scalars)]
+    changed |= {tensor.name: f"{tensor.name}_new" for tensor in signature.outputs if tensor.name in short}
+    outputs = [changed.get(name, name) for name in (*_changed(signature), *(each.name for each in signature.outputs))]
     made = dict(zip(outputs, traced.outputs, strict=True))
+    product = traced.sizes.product
+    read = {str(node.attrs[0]): node.shape for node in in_order(traced.outputs) if node.op == "input"}
+    widened = {
+        name: product(read[f"input {n}"]) for n, name in enumerate(inputs) if name in short and f"input {n}" in read
+    }
     body = "\n".join(
         [
+            *(f"    std::vector<float> {name}_wide({size});" for name, size in widened.items()),
             *(
-                f"    std::vector<{made[new].kind}> {new}({traced.sizes.product(made[new].shape)});"
-                for new in changed.values()
+                f"    std::transform({name}, {name} + {name}_wide.size(), {name}_wide.begin(), from_{short[name]});"
+                for name in widened
             ),
-            *CppWriter(made, traced.sizes, arguments=arguments, taken=taken, wide_sums=wide_sums).body(),
-            *(f"    std::copy({new}.begin(), {new}.end(), {name});" for name, new in changed.items()),
+            *(f"    std::vector<{made[new].kind}> {new}({product(made[new].shape)});" for new in changed.values()),
+            *CppWriter(
+                made,
+                traced.sizes,
+                arguments=arguments,
+                taken=[*outputs, *(each.name for each in signature.scalars)],
+                wide_sums=wide_sums,
+            ).body(),
+            *(
+                f"    std::transform({new}.begin(), {new}.end(), {name}, to_{short[name]});"
+                if name in short
+                else f"    std::copy({new}.begin(), {new}.end(), {name});"
+                for name, new in changed.items()
+            ),
         ]
     )
     wide = any(tensor.dtype == "float64" for tensor in signature.tensors)
     if wide:
         body = re.sub(r"(?<=[\d.])f\b", "", re.sub(r"\bfloat\b", "double", body))
-    helpers = conversions_text(re.findall(r"\b(?:to|from)_float8_\w+", body))
+    helpers = conversions_text(body)
     if not wide_sums:  # what is as exact as it can be calls functions as they are
         declared, body = with_vector_functions(body, "double" if wide else "float")
         helpers += "\n" * bool(declared) + declared
@@ -280,7 +298,7 @@ def write_seed(traced: Traced, signature: Signature, *, wide_sums: bool = False)
         functions, lines = in_functions(lines, {name: kind.strip() for kind, _, name in found})
         helpers += "".join("\n" + each for each in functions)
     body = helpers + "\n".join(["", f"{entry} {{", *lines, "}", ""])
-    headers = ["algorithm"] * bool(re.search(r"std::(max|min|copy|\w+_sort)\b", body)) + ["bit"] * (
+    headers = ["algorithm"] * bool(re.search(r"std::(max|min|copy|transform|\w+_sort)\b", body)) + ["bit"] * (
         "std::bit_cast" in body
     )
     headers += ["cmath"] * (
@@ -361,9 +379,9 @@ def _unwritten(tensor: Tensor, workload: Workload) -> np.ndarray[Any, Any]:
 
 
 def _in_numpy(values: torch.Tensor) -> np.ndarray[Any, Any]:
-    """Return a tensor as an array, which has bytes for numbers of eight bits."""
-    short = is_float(dtype_name(values)) and values.element_size() == 1
-    made: np.ndarray[Any, Any] = (values.view(torch.uint8) if short else values).numpy()
+    """Return a tensor as an array, which has whole numbers for floats of eight and sixteen bits."""
+    whole = {1: torch.uint8, 2: torch.int16}.get(values.element_size()) if is_float(dtype_name(values)) else None
+    made: np.ndarray[Any, Any] = (values.view(whole) if whole else values).numpy()
     return made
 
 

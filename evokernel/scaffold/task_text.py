@@ -4,7 +4,7 @@ import importlib.resources
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -63,12 +63,14 @@ class TaskDraft:
     """Distribution that search workloads are timed on."""
     seen: str = ""
     """Values in recorded calls, in words."""
+    signs: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Ends, that next to 0 first, of the floats of inputs that must have the sign of the example, by name."""
 
     @property
     def generated(self) -> dict[str, str]:
         """Kind of the generator of each input that random numbers do not fit, by name."""
         kinds = {"offsets": self.offsets, "sorted": self.sorted, "integers": self.signed, "places": self.places}
-        kinds |= {"segments": self.segments, "lengths": self.lengths}
+        kinds |= {"range": self.signs, "segments": self.segments, "lengths": self.lengths}
         return {name: kind for kind, names in kinds.items() for name in names}
 
     @property
@@ -252,6 +254,9 @@ def _generator_text(draft: TaskDraft, name: str, kind: str) -> str:
         return template(f"{kind}.py.txt", name=name, total=str(total), count=count, end=spelt(total), dtype=dtype)
     if kind == "sorted":
         return template("sorted.py.txt", name=name, shape=", ".join(shape))
+    if kind == "range":
+        near, far = (f"{end:.3g}" for end in draft.signs[name])
+        return template("range.py.txt", name=name, shape=", ".join(shape), near=near, far=far)
     if kind == "places":
         count, below = map(spelt, draft.places[name])
         return template("places.py.txt", name=name, count=count, below=below, dtype=dtype)

@@ -8,6 +8,8 @@ import torch
 
 from evokernel.errors import TaskError
 from evokernel.evaluate.numerics.inputs import draw
+from evokernel.scaffold.operation.dimensions import derive_layout
+from evokernel.scaffold.operation.index_bounds import find_bounds
 from evokernel.scaffold.operation.trial import changes_apart, places_once
 from evokernel.scaffold.operation.user_operation import find_subject
 from evokernel.scaffold.project import ProjectSettings, init_project
@@ -34,6 +36,10 @@ def counted(sums, rows, at):
 
 def appended(cache, rows, at):
     cache.index_copy_(0, at, rows)
+
+def paged(cache, rows, at):
+    block = cache.shape[1]
+    cache[at // block, (at % block).long()] = rows
 
 def normed(x, mean, var):
     return torch.nn.functional.batch_norm(x, mean, var, training=True)
@@ -92,6 +98,14 @@ def test_places_that_are_stored_at_come_once(file: Path) -> None:
     two = find_subject(file, name="cached", example_inputs=(example[0], *example))
     assert places_once(two) == ("at",)
     assert places_once(find_subject(file, name="counted", example_inputs=example)) == ()
+
+
+def test_places_in_pages_come_once_and_stay_below_a_product_of_sizes(file: Path) -> None:
+    example = torch.randn(16, 4, 8), torch.randn(5, 8), torch.arange(0, 50, 10)
+    paged = changes_apart(find_subject(file, name="paged", example_inputs=example))
+    layout = derive_layout(paged)
+    assert find_bounds(paged, layout)["at"] == " * ".join(map(str, layout.inputs["cache"][:2]))
+    assert places_once(paged) == ("at",)
 
 
 def test_a_project_of_an_operation_in_place(file: Path) -> None:

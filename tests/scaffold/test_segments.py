@@ -45,6 +45,20 @@ def test_segments_stay_in_order_as_in_the_example(file: Path, tmp_path: Path) ->
         assert 0 <= int(ids.min()) < int(ids.max()) < 9
 
 
+def test_numbers_keep_the_sign_of_the_example_where_the_function_needs_it(tmp_path: Path) -> None:
+    path = tmp_path / "scaled.py"
+    made = "def get_inputs(): return [torch.arange(-9.0, 55.0).reshape(16, 4), torch.linspace(0.5, 2.0, 16)]\n"
+    path.write_text(f"import torch\ndef scaled(x, v): return x / v.sqrt()[:, None]\n{made}", encoding="utf-8")
+    project = init_project(path, out=tmp_path / "out", settings=ProjectSettings(devices=("cpu",)))
+    assert not project.unfit
+    assert not project.seeds[0].why
+    assert "the numbers in v have one sign in your example, and kernels may rely on it" in project.remarks
+    task = project.task.on("cpu")
+    drawn = draw(task, task.workloads["cpu"].search[0], "wide", np.random.default_rng(0))
+    assert 0.5 <= drawn["v"].min() < drawn["v"].max() <= 2.0
+    assert drawn["x"].min() < 0
+
+
 @pytest.mark.parametrize(
     ("numbers", "found"),
     [

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from evokernel.scaffold.loops.narrow_numbers import FORMATS
+from evokernel.scaffold.loops.narrow_numbers import FORMATS, SHORT
 from evokernel.scaffold.loops.operation_graph import INTEGERS, NARROW, Node
 
 ATOM = 9
@@ -48,7 +48,7 @@ def combine(node: Node, args: list[ExpressionText]) -> ExpressionText:
     """Return a pointwise operation on the texts of its arguments."""
     if node.op == "copy":
         return args[0]
-    if node.op.endswith(tuple(FORMATS)):
+    if node.op.endswith((*FORMATS, *SHORT)):
         return ExpressionText(f"{node.op}({args[0].text})", ATOM)
     if node.kind in NARROW and node.op not in ("cast", "where"):
         return ExpressionText(f"static_cast<{node.kind}>({_combined(node, args).text})", ATOM)

@@ -10,7 +10,7 @@ import torch
 from evokernel.scaffold.loops.constant_tensors import constant_tensor
 from evokernel.scaffold.loops.index_operations import counted, gathered, in_steps, joined, looked_up, scattered, stored
 from evokernel.scaffold.loops.loop_order import in_rows
-from evokernel.scaffold.loops.narrow_numbers import FORMATS, converted
+from evokernel.scaffold.loops.narrow_numbers import FORMATS, SHORT, converted
 from evokernel.scaffold.loops.operation_graph import (
     INTEGERS,
     NARROW,
@@ -30,6 +30,7 @@ from evokernel.scaffold.operation.trial import dtype_name
 _KINDS: dict[Any, Kind] = {
     torch.float32: "float",
     torch.float64: "float",  # written as double, see `seed.write_seed`
+    **dict.fromkeys((torch.float16, torch.bfloat16), "float"),  # widened where they are read
     torch.int32: "int64_t",
     torch.int64: "int64_t",
     torch.int8: "int8_t",
@@ -233,7 +234,7 @@ class OperationConverter:
     def _cast(self, node: Any) -> Node:
         source, kind = self.value(node.args[0]), self._kind(node)
         given, made = (dtype_name(each.meta["val"]) for each in (node.args[0], node))
-        if FORMATS.keys() & {given, made}:
+        if {*FORMATS, *SHORT} & {given, made}:
             self.exact = False
             return converted(self._graph, source, given, made, kind)
         if source.op == "number" and kind == "float" and str(source.attrs[0]).isdecimal():

@@ -5,6 +5,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 from typing import Any
 from unittest import mock
@@ -22,7 +23,7 @@ from evokernel.scaffold.loops.constant_tensors import held_numbers
 from evokernel.scaffold.loops.operation_graph import Node
 from evokernel.scaffold.loops.reduction_sizes import ReductionSize, with_reduction_sizes
 from evokernel.scaffold.loops.torch_operations import OperationConverter
-from evokernel.scaffold.operation.sizes import NotGeneral, NotGeneralSize, Rule, SymbolicSizes
+from evokernel.scaffold.operation.sizes import FIRST, SECOND, NotGeneral, NotGeneralSize, Rule, SymbolicSizes
 from evokernel.scaffold.operation.trial import without_data
 
 Call = Callable[[dict[str, Any]], Any]
@@ -387,14 +388,12 @@ def _rule(a: float, b: float, sizes: SymbolicSizes) -> str:
         except (OverflowError, ZeroDivisionError):
             continue
         if close:
-            try:
+            with suppress(NotGeneral):
                 sizes.learn(size, size_2)
-            except NotGeneral:
-                continue
-            return text.format(f"static_cast<float>({sizes.text(size)})")
-    for (name, size), size_2 in zip(sizes.first.items(), sizes.second.values(), strict=True):
-        for _, forth, text in _RULES:  # a number times one of these, as in pi / n
-            factor = a / forth(size)
-            if factor and math.isclose(factor, b / forth(size_2), rel_tol=1e-12):
-                return f"{factor!r}f * ({text.format(f'static_cast<float>({name})')})"
+                return text.format(f"static_cast<float>({sizes.text(size)})")
+    for (name, size, size_2), more in product(zip(sizes.names, FIRST, SECOND, strict=False), (0, -1, 1)):
+        for _, forth, text in _RULES:  # a number times one of these, as in pi / n, or 2 / (n - 1)
+            factor = a / forth(size + more)
+            if factor and math.isclose(factor, b / forth(size_2 + more), rel_tol=1e-12):
+                return f"{factor!r}f * ({text.format(f'static_cast<float>({name}{more:+})'.replace('+0', ''))})"
     raise NotGeneralSize(f"a number follows from the sizes in a way that is not known here ({a} and {b})")

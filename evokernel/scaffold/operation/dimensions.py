@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
+from operator import itemgetter
 from typing import Any
 
 from evokernel.errors import TaskError
@@ -233,7 +234,8 @@ def _sets(axes: Sequence[Axis], size: int) -> Iterator[tuple[Axis, ...]]:
     if len(axes) <= _MOST_COMBINED:
         yield from combinations(axes, size)
     else:
-        yield from (tuple(axes[start : start + size]) for start in range(len(axes) - size + 1))
+        for order in (axes, sorted(axes, key=itemgetter(1))):  # first of an input, then of a place in all of them
+            yield from (tuple(order[start : start + size]) for start in range(len(axes) - size + 1))
 
 
 def _unit(subject: UserOperation, example: Shapes, group: tuple[Axis, ...], extent: int) -> int:

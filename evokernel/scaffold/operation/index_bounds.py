@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
+from math import isfinite
 
 import torch
 
@@ -15,7 +16,9 @@ from evokernel.source.expressions import evaluate
 _SIZE, _TINY, _MOST_UNEVEN = 19, 3, 5
 """Small sizes beside a far smaller one, and the most dimensions for which each is tried so."""
 _FEWEST_IN_ORDER = 8
-"""Numbers of an input that are in order by chance once in thousands of times."""
+"""Numbers of an input that are in order by chance once in thousands of times, and of one sign once in a hundred."""
+_NEARLY_0 = 0.01
+"""Share of the largest number of an input below which its smallest one may as well be 0."""
 _SMALL = (11, 13, 17, 19, 23, 7, 5, 29, 31, 3, 37, 41, 43, 47, 53, 59)
 
 
@@ -26,10 +29,9 @@ def tied_by_indices(subject: UserOperation, layout: Layout) -> Layout:
     Two caches that one position indexes are as long as each other, which shapes alone do not show. A size that computed
     indices fit only as it is, as in a table of biases, stays so. Raises `TaskError` as `derive_layout`.
     """
-    layout = _tied(subject, layout)
     if not reads_integers(subject):  # what it computes with is no question of values
         return layout
-    layout = _tied_by_ranks(subject, layout)
+    layout = _tied_by_ranks(subject, _tied(subject, layout))
     if not _fits(subject, layout, uneven=True):
         fixed = with_one_size_fixed(subject, layout)
         useful = (each for each in fixed if each.dimensions or each.stepped)
@@ -170,6 +172,21 @@ def find_signed(subject: UserOperation, layout: Layout) -> dict[str, ValueRange]
     return found
 
 
+def one_signed(subject: UserOperation) -> dict[str, tuple[float, float]]:
+    """Return the ends of the floats of each argument that have one sign in the example: that next to 0, and the other.
+
+    Such are variances, probabilities, and logarithms of decays. An end that is nearly 0 is 0.
+    """
+    found = dict[str, tuple[float, float]]()
+    weights = set(subject.parameters.values())
+    for name, tensor in subject.inputs.items():
+        if tensor.is_floating_point() and name not in weights and tensor.numel() >= _FEWEST_IN_ORDER:
+            near, far = sorted((float(tensor.float().min()), float(tensor.float().max())), key=abs)
+            if near != far and near * far >= 0 and isfinite(far):
+                found[name] = near if abs(near) > _NEARLY_0 * abs(far) else 0.0, far
+    return found
+
+
 def find_offsets(subject: UserOperation, layout: Layout) -> dict[str, str | int]:
     """Return the extent that an input's values lead to, by name, where the example has rising ones from 0 up to one.
 
@@ -262,9 +279,13 @@ def _indexed(subject: UserOperation, layout: Layout, name: str, dims: Mapping[st
 
 
 def _extents(layout: Layout, dims: Mapping[str, int]) -> Iterator[tuple[str | int, int]]:
+    """Yield what indices may stay below, with its size: extents, and products of neighbouring ones, as of pages."""
     shapes = (*layout.inputs.values(), *layout.outputs)
     for extent in dict.fromkeys(extent for shape in shapes for extent in shape):
         yield extent, evaluate(extent, dims)
+    for pair in dict.fromkeys(pair for shape in layout.inputs.values() for pair in pairwise(shape)):
+        both = " * ".join(f"({each})" if " " in str(each) else str(each) for each in pair)
+        yield both, evaluate(both, dims)
 
 
 def _accepts(

@@ -315,20 +315,23 @@ def _unread(subject: UserOperation) -> set[str]:
 
 
 class _ReadsIntegers(TorchDispatchMode):  # type: ignore[misc]
-    """Notes whether an operation is given integers in a tensor, which may name places in another one."""
+    """Notes whether an operation is given integers in a tensor that may name places in another one: two tensors."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = (each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor))
-        self.found |= any(not each.is_floating_point() for each in given)
+        given = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        self.found |= len(given) > 1 and any(not each.is_floating_point() for each in given)
         return func(*args, **(kwargs or {}))
 
 
 def reads_integers(subject: UserOperation) -> bool:
-    """Say whether an operation computes with integers or truth values, of its inputs or of its own; it runs."""
+    """Say whether an operation computes with integers or truth values beside other numbers; it runs.
+
+    A count of its calls, as batch normalisation keeps, stands alone.
+    """
     with without_data(), _ReadsIntegers() as noted:
         subject.call(subject.empty({name: tuple(each.shape) for name, each in subject.inputs.items()}))
     return bool(noted.found)
@@ -340,24 +343,40 @@ class _Notes(TorchDispatchMode):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.sorted, self.places = set[int](), set[int]()
+        self._behind: dict[int, tuple[torch.Tensor, set[int]]] = {}  # kept, so that no other tensor takes its memory
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         edges = {"aten.searchsorted.Tensor": 0, "aten.bucketize.Tensor": 1}.get(str(func))
         if edges is not None and (kwargs or {}).get("sorter") is None:
             self.sorted.add(args[edges].untyped_storage()._cdata)
         if func.overloadpacket in _COPIES_TO_INDICES:
-            self.places.add(args[2].untyped_storage()._cdata)
+            self.places |= self._sources(args[2])
         if func.overloadpacket in _WRITES_AT_INDICES and True not in args[3:]:
-            indices = [each for each in args[1] if each is not None]
-            self.places.update(each.untyped_storage()._cdata for each in indices if len(indices) == 1)
-        return func(*args, **(kwargs or {}))
+            first, *others = (self._sources(each) for each in args[1] if each is not None)
+            self.places |= first if len(first) == 1 and all(each == first for each in others) else set()
+        made = func(*args, **(kwargs or {}))
+        given = [each for each in tree_leaves((args, kwargs)) if _is_whole(each)]
+        sources = set[int]().union(*map(self._sources, given))
+        for each in filter(_is_whole, tree_leaves(made)):
+            self._behind.setdefault(each.untyped_storage()._cdata, (each, sources))
+        return made
+
+    def _sources(self, tensor: torch.Tensor) -> set[int]:
+        """Return the memory of the integers that these follow from."""
+        place = tensor.untyped_storage()._cdata
+        return self._behind[place][1] if place in self._behind else {place}
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and not value.is_floating_point() and value.dtype != torch.bool
 
 
 def _noted(subject: UserOperation) -> tuple[_Notes, dict[str, int]]:
     """Return the notes of a call, and the memory of its inputs."""
-    with without_data(), _Notes() as notes:
+    with without_data():
         inputs = subject.empty({name: tuple(each.shape) for name, each in subject.inputs.items()})
-        subject.call(inputs)
+        with _Notes() as notes:
+            subject.call(inputs)
         return notes, {name: each.untyped_storage()._cdata for name, each in inputs.items()}
 
 

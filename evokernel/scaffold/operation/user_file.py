@@ -1,11 +1,12 @@
 """Loading of a user's file, with a check that it is the file that a task was made from, and of what is used of it."""
 
+import ast
 import dis
 import hashlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -71,6 +72,25 @@ def load_source(path: Path, *, sha256: str = "") -> ModuleType:
             if folder in sys.path:
                 sys.path.remove(folder)
     return module
+
+
+def helpers(path: Path, names: Collection[str]) -> set[str]:
+    """Return which of these functions, classes and values of a file serve others: they compute with them.
+
+    A function without arguments is one, too. What returns nothing tries others, and computes nothing with them.
+    """
+    found = set[str]()
+    for statement in ast.parse(path.read_bytes()).body:
+        nodes = [*ast.walk(statement)]
+        own = {getattr(statement, "name", "")}
+        if isinstance(statement, ast.Assign):
+            own = {each.id for each in statement.targets if isinstance(each, ast.Name)}
+        returns = any(each.value for each in nodes if isinstance(each, ast.Return))
+        if isinstance(statement, ast.FunctionDef) and not any(isinstance(each, ast.arg) for each in nodes):
+            found |= own
+        elif own & {*names} and (returns or not isinstance(statement, ast.FunctionDef)):
+            found |= {each.id for each in nodes if isinstance(each, ast.Name)} & {*names} - own
+    return found
 
 
 def _folders(folder: Path) -> list[Path]:

@@ -17,7 +17,7 @@ from evokernel.errors import TaskError
 from evokernel.evaluate.numerics.arrays import torch_dtype
 from evokernel.scaffold.operation.example_text import inputs_line, parse_inputs, parse_tensor
 from evokernel.scaffold.operation.nested_values import NestedArgument, can_be_spelt, results_of, taken_apart
-from evokernel.scaffold.operation.user_file import load_source, refuse_held_module
+from evokernel.scaffold.operation.user_file import helpers, load_source, refuse_held_module
 from evokernel.task import DTYPES
 
 _HELPERS = ("get_inputs", "get_init_inputs", "main")
@@ -259,8 +259,8 @@ def _choose(source: ModuleType, path: Path, name: str) -> tuple[str, Any]:
         return _as_written(name, value)
     if "Model" in own and hasattr(source, "get_inputs"):  # the form of KernelBench, where helpers may stand beside
         return "Model", own["Model"]
-    if len(own) == 1:
-        return _as_written(*next(iter(own.items())))
+    if len(whole := {*own} - helpers(path, own) or {*own}) == 1:
+        return _as_written(name := whole.pop(), own[name])
     if not own:
         raise TaskError(f"{path} defines no function and no nn.Module: expected one that computes tensors from tensors")
     raise TaskError(

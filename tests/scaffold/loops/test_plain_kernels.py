@@ -22,6 +22,7 @@ from evokernel.scaffold.loops.part_functions import in_functions
 from evokernel.scaffold.loops.trace import to_graph, trace
 from evokernel.scaffold.loops.vector_functions import with_vector_functions
 from evokernel.scaffold.operation.sizes import FIRST, SECOND, NotGeneral, SymbolicSizes, in_python
+from evokernel.scaffold.project import ProjectSettings, init_project
 from evokernel.source.expressions import evaluate
 from tests.support.plain_operations import CASES, Shapes
 
@@ -209,25 +210,35 @@ def test_the_size_behind_a_window_in_steps_is_that_of_its_rule(
         assert evaluate(text, {"M": 3, "N": width}) == 3 * after(width)
 
 
-@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
-def test_eight_bits_are_rounded_as_torch_rounds(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "bfloat16"])
+def test_few_bits_are_rounded_as_torch_rounds(name: str, tmp_path: Path) -> None:
+    bits = 8 if "float8" in name else 16
     loop = f"for (int64_t i = 0; i < count; ++i) back[i] = from_{name}(made[i] = to_{name}(x[i]));"
-    entry = f'extern "C" void run(const float* x, int64_t count, uint8_t* made, float* back) {{ {loop} }}'
+    entry = f'extern "C" void run(const float* x, int64_t count, uint{bits}_t* made, float* back) {{ {loop} }}'
     headers = "".join(f"#include <{each}>\n" for each in ("algorithm", "bit", "cmath", "cstdint"))
-    text = headers + conversions_text([f"to_{name}", f"from_{name}"]) + entry
+    text = headers + conversions_text(loop) + entry
     (tmp_path / "eight.cpp").write_text(text, encoding="utf-8")
     argv = ["g++", "-std=c++20", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "eight.cpp", "-o", "eight.so"]
     done = run_plain(argv, workdir=tmp_path, timeout_s=600, memory_bytes=4 << 30)
     assert done.ok, done.stderr
     halves = torch.arange(1 << 16, dtype=torch.int32) << 16  # all numbers of bfloat16, and those beside them
     x = torch.cat([halves - 1, halves, halves + 1]).view(torch.float32)
-    made, back = torch.zeros(len(x), dtype=torch.uint8), torch.zeros(len(x))
+    whole = torch.uint8 if bits == 8 else torch.int16
+    made, back = torch.zeros(len(x), dtype=whole), torch.zeros(len(x))
     pointers = [ctypes.c_void_p(each.data_ptr()) for each in (x, made, back)]
     ctypes.CDLL(str(tmp_path / "eight.so")).run(pointers[0], ctypes.c_int64(len(x)), *pointers[1:])
     due = x.to(getattr(torch, name))
-    off = made != due.view(torch.uint8)
-    assert not off.any(), (x[off], made[off], due.view(torch.uint8)[off])
+    off = (made != due.view(whole)) & ~(due.isnan() if bits == 16 else torch.zeros(len(x), dtype=torch.bool))
+    assert not off.any(), (x[off], made[off], due.view(whole)[off])
     torch.testing.assert_close(back, due.float(), rtol=0, atol=0, equal_nan=True)
+
+
+def test_sixteen_bits_are_widened_where_they_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+    path.write_text("import torch\ndef own(x, y): return (x * y).softmax(-1)\n", encoding="utf-8")
+    settings = ProjectSettings(devices=("cpu",), cpu_dtype="bfloat16")
+    project = init_project(path, inputs="x: bf16[6x40], y: bf16[40]", out=tmp_path, settings=settings)
+    assert (project.seeds[0].why, project.unfit) == ("", "")
 
 
 def test_parts_that_differ_in_buffers_alone_are_one_function() -> None:

@@ -7,6 +7,7 @@ import torch
 from click.testing import CliRunner
 
 from evokernel.cli.init import command
+from evokernel.errors import TaskError
 from evokernel.scaffold.operation.dimensions import derive_layout
 from evokernel.scaffold.operation.index_bounds import tied_by_indices
 from evokernel.scaffold.operation.user_operation import find_subject
@@ -27,6 +28,16 @@ BODIES = {
         "scaled",
     ),
 }
+
+
+def test_what_computes_with_the_others_is_the_operation(tmp_path: Path) -> None:
+    path = tmp_path / "ops.py"
+    body = "def half(x): return x / 2\ndef f(x):\n    return half(x) + 1\n"
+    path.write_text(f"{body}def check(): return f(1)\ndef tries(x): print(f(x))\n", encoding="utf-8")
+    with pytest.raises(TaskError, match="several: half, f, check, tries"):
+        find_subject(path, inputs="x: 4")
+    path.write_text(f"{body}def check(): return f(1)\n", encoding="utf-8")
+    assert find_subject(path, inputs="x: 4").name == "f"
 
 
 @pytest.mark.parametrize("kind", BODIES)
