@@ -6,20 +6,18 @@ use fp32 and small shapes.
 
 from __future__ import annotations
 
-import atexit
 import json
 import pickle
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from evokernel.source.tunables import read_tunables, with_values
-from tests.support.warm_python import WarmPython
+from tests.support.warm_python import warm_python
 
 _CODE = "import sys; from tests.support.interpret import _child; _child(*sys.argv[2:])"
 _ENVIRONMENT = json.dumps({"environment": {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}})
@@ -46,18 +44,11 @@ def interpret(cases: Sequence[Case], timeout_s: float = 120) -> list[list[Any] |
         asked, told = Path(folder, "asked.pickle"), Path(folder, "told.pickle")
         asked.write_bytes(pickle.dumps([(case.text, list(case.arguments)) for case in cases]))
         command = ["python", "-c", _CODE, _ENVIRONMENT, str(asked), str(told)]
-        done = _warm()(command, workdir=Path(folder), timeout_s=timeout_s, memory_bytes=0)
+        run = warm_python("torch", "triton.language", __name__)
+        done = run(command, workdir=Path(folder), timeout_s=timeout_s, memory_bytes=0)
         assert done.ok, done.stderr
         answers: list[list[Any] | str] = pickle.loads(told.read_bytes())  # noqa: S301 - our own child's
         return answers
-
-
-@cache
-def _warm() -> WarmPython:
-    """Start the process whose forks interpret: torch and Triton, which take seconds, are imported once a session."""
-    started = WarmPython({"": ("torch", "triton.language", __name__)})
-    atexit.register(started.close)
-    return started
 
 
 def gemm(m: int = 96, n: int = 80, k: int = 72) -> tuple[list[Any], Callable[[list[Any]], bool]]:
