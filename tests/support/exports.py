@@ -8,6 +8,7 @@ from archive.store import Store
 from evokernel.config.run import RunConfig, dump_config
 from evokernel.evaluate.client.evaluate_kernel import KernelVerdict
 from evokernel.records.candidate import Candidate, Proposal
+from evokernel.records.process_exit import ProcessExit
 from tests.support.warm_python import warm_python
 
 
@@ -40,12 +41,17 @@ def store_run(path: Path, config: RunConfig, judged: KernelVerdict, *waiting: Ca
 
 
 def run_beside(folder: Path, script: str, *, timeout_s: float = 300.0, **environment: str) -> str:
-    """Run a script in the folder of an export, without evokernel; returns what it printed.
+    """Run a script as `exit_beside` does; returns what it printed."""
+    done = exit_beside(folder, script, timeout_s=timeout_s, **environment)
+    assert done.ok, done.stderr[-3000:]
+    return done.stdout
 
-    `environment` is added to that of this session, in a fork of a process that has imported torch.
+
+def exit_beside(folder: Path, script: str, *, timeout_s: float = 300.0, **environment: str) -> ProcessExit:
+    """Run a script in the folder of an export, without evokernel, in a fork of a process that has imported torch.
+
+    `environment` is added to that of this session.
     """
     alone = f'import os, sys\nos.environ.update({environment!r})\nsys.modules["evokernel"] = None\n' + script
     command = ["python", "-c", alone, json.dumps({"environment": {}})]
-    done = warm_python("torch")(command, workdir=folder, timeout_s=timeout_s, memory_bytes=0)
-    assert done.ok, done.stderr[-3000:]
-    return done.stdout
+    return warm_python("torch")(command, workdir=folder, timeout_s=timeout_s, memory_bytes=0)
