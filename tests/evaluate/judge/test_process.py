@@ -60,39 +60,45 @@ def unlike_others(number: int) -> str:
     return str(kernel(f"volatile int mark = {number}; (void)mark;"))
 
 
-def with_client(work: Callable[[JudgeClient], Any]) -> Any:
+@pytest.fixture(scope="module")
+def host() -> Iterator[JudgeHostClient]:
+    """Import torch once for the judges of the tests that talk to one themselves."""
+    with JudgeHostClient("cpu") as started:
+        yield started
+
+
+def with_client(host: JudgeHostClient, work: Callable[[JudgeClient], Any]) -> Any:
     async def story() -> Any:
-        with JudgeHostClient("cpu") as host:
-            client = await host.launch(limit_s=60.0)
-            try:
-                return await work(client)
-            finally:
-                await client.close()
+        client = await host.launch(limit_s=60.0)
+        try:
+            return await work(client)
+        finally:
+            await client.close()
 
     return asyncio.run(story())
 
 
-def test_a_task_that_cannot_be_judged_is_a_clear_error(tmp_path: Path):
+def test_a_task_that_cannot_be_judged_is_a_clear_error(host: JudgeHostClient, tmp_path: Path):
     path = tmp_path / "bad.py"
     path.write_text(contract.TASK.replace("return a @ b", "return (a @ b) * 0").replace("FLOPS", "2 * M * N * K"))
     with pytest.raises(TaskError, match="small"):
-        with_client(lambda client: client.ask({"op": "start", **setup(str(path))}))
+        with_client(host, lambda client: client.ask({"op": "start", **setup(str(path))}))
 
 
-def test_a_reference_that_dies_in_native_code_is_named(tmp_path: Path):
+def test_a_reference_that_dies_in_native_code_is_named(host: JudgeHostClient, tmp_path: Path):
     path = tmp_path / "dies.py"
     path.write_text(contract.TASK.replace("return a @ b", "import os; os.abort()").replace("FLOPS", "2 * M * N * K"))
     with pytest.raises(JudgeLost, match="SIGABRT, which may come from native code of the task's"):
-        with_client(lambda client: client.ask({"op": "start", **setup(str(path))}))
+        with_client(host, lambda client: client.ask({"op": "start", **setup(str(path))}))
 
 
-def test_a_faulty_start_is_a_harness_error(tmp_path: Path):
+def test_a_faulty_start_is_a_harness_error(host: JudgeHostClient, tmp_path: Path):
     task = contract.write_task(tmp_path)
     with pytest.raises(HarnessError, match="cores"):
-        with_client(lambda client: client.ask({"op": "start", **setup(task, cores=[4095])}))
+        with_client(host, lambda client: client.ask({"op": "start", **setup(task, cores=[4095])}))
 
 
-def test_a_judge_that_has_drawn_its_shapes_before_the_start_judges_on_them(tmp_path: Path):
+def test_a_judge_that_has_drawn_its_shapes_before_the_start_judges_on_them(host: JudgeHostClient, tmp_path: Path):
     task = contract.write_task(tmp_path)
 
     async def work(client: JudgeClient) -> tuple[Any, Any]:
@@ -101,7 +107,7 @@ def test_a_judge_that_has_drawn_its_shapes_before_the_start_judges_on_them(tmp_p
         hello = await client.ask({"op": "start", **setup(task), "final": True, "probes": drawn["probes"]})
         return drawn, hello
 
-    drawn, hello = with_client(work)
+    drawn, hello = with_client(host, work)
     offered = load_task(task).workloads["cpu"]
     held_out = [dict(each.dims) for each in offered.holdout]
     probes, odd = drawn["probes"][: offered.probes], drawn["probes"][offered.probes :]
@@ -115,10 +121,10 @@ def test_a_judge_that_has_drawn_its_shapes_before_the_start_judges_on_them(tmp_p
     assert hello["baseline_us"]
 
 
-def test_a_task_that_cannot_be_loaded_is_named_before_the_start(tmp_path: Path):
+def test_a_task_that_cannot_be_loaded_is_named_before_the_start(host: JudgeHostClient, tmp_path: Path):
     missing = str(tmp_path / "nothing.py")
     with pytest.raises(TaskError, match="nothing"):
-        with_client(lambda client: client.ask({"op": "prepare", **setup(missing), "imports": True}))
+        with_client(host, lambda client: client.ask({"op": "prepare", **setup(missing), "imports": True}))
 
 
 def test_a_winners_last_process_measures_what_is_compared_with_it(driver: Any):
@@ -138,9 +144,9 @@ def test_a_winners_last_process_measures_what_is_compared_with_it(driver: Any):
     assert not kept & set(descendants())
 
 
-def test_questions_out_of_turn_are_refused():
+def test_questions_out_of_turn_are_refused(host: JudgeHostClient):
     with pytest.raises(JudgeLost, match="check before start"):
-        with_client(_unstarted)
+        with_client(host, _unstarted)
 
 
 async def _unstarted(client: JudgeClient) -> None:
