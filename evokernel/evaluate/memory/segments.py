@@ -154,7 +154,7 @@ class Guards:
         return {bar.owner for (bar, _), broken in zip(self._pieces, changed, strict=True) if broken}
 
     def _intact(self, bar: Bar, piece: Array, plain: Array | None) -> bool:
-        return torch.equal(piece, self._expected(bar, piece).expand_as(piece) if plain is None else plain)
+        return bool(torch.equal(piece, self._expected(bar, piece).expand_as(piece) if plain is None else plain))
 
     def _expected(self, bar: Bar, view: Array) -> Array:
         if bar.repeats:
