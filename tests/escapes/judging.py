@@ -1,8 +1,8 @@
 """Judges hostile programs for real, in a process of its own, at one sandbox level, as root or as an ordinary user.
 
 The process has a key in its environment, a file that nobody should read in its home, and a folder that everybody may
-write. It is a subreaper: whatever a program leaves running, however it hides, becomes its child. After every second
-program, and each that leaves something, a witness is judged, a right kernel that looks for what others have left.
+write. It is a subreaper: whatever a program leaves running, however it hides, becomes its child. After some programs,
+and each that leaves something, a witness is judged, a right kernel that looks for what others have left.
 """
 
 import asyncio
@@ -108,12 +108,18 @@ def make_place(uid: int) -> Iterator[Place]:
 
 
 def judged(
-    place: Place, level: SandboxLevel, programs: Sequence[str], *, as_somebody_else: bool, threads: int = 1
+    place: Place,
+    level: SandboxLevel,
+    programs: Sequence[str],
+    *,
+    witnessed: Sequence[str],
+    as_somebody_else: bool,
+    threads: int = 1,
 ) -> dict[str, Any]:
-    """Return what became of each program, of the witness after every second, and what was left in the end."""
+    """Return what became of the programs, of the witness after some, the `witnessed`, and what was left in the end."""
     script = "from tests.escapes.judging import main\nmain()\n"
     job = {"folder": str(place.folder), "level": level, "programs": list(programs), "threads": threads}
-    job |= {"as_somebody_else": as_somebody_else}
+    job |= {"as_somebody_else": as_somebody_else, "witnessed": list(witnessed)}
     environment = {
         JOB: json.dumps(job),
         KEY: place.key,
@@ -156,14 +162,16 @@ def main() -> None:
         "sandbox": sandbox.describe(),
     }
     if sandbox.level is level:
-        report |= asyncio.run(_judge(place, level, job["programs"], threads=job["threads"]))
+        report |= asyncio.run(_judge(place, level, job["programs"], job["witnessed"], threads=job["threads"]))
         report["processes"] = _settled()
         report["changed"] = place.changed()
         report["left"] = place.left()
     print(json.dumps(report))
 
 
-async def _judge(place: Place, level: SandboxLevel, programs: Sequence[str], *, threads: int) -> dict[str, Any]:
+async def _judge(
+    place: Place, level: SandboxLevel, programs: Sequence[str], witnessed: Sequence[str], *, threads: int
+) -> dict[str, Any]:
     settings = EvaluationConfig(
         quick_ms=4, precise_ms=4, timeout_s=2, compile_timeout_s=8, memory_mib=MEMORY_MIB, sandbox=level.value
     )
@@ -180,14 +188,14 @@ async def _judge(place: Place, level: SandboxLevel, programs: Sequence[str], *, 
         async def both(name: str) -> tuple[Evaluation, Evaluation]:
             return await one(source_of(place, name)), await one(witness)
 
-        async def in_turn(number: int, name: str) -> tuple[Evaluation, Evaluation | None]:
+        async def in_turn(name: str) -> tuple[Evaluation, Evaluation | None]:
             async with turns:
-                return await both(name) if number % 2 == 0 else (await one(source_of(place, name)), None)
+                return await both(name) if name in witnessed else (await one(source_of(place, name)), None)
 
         first = await one(witness)
         started, files = len(descendants()), len(os.listdir("/proc/self/fd"))
         tidy = [name for name in programs if name not in LEAVING]
-        judged_tidy = await asyncio.gather(*(in_turn(number, name) for number, name in enumerate(tidy)))
+        judged_tidy = await asyncio.gather(*map(in_turn, tidy))
         found = dict(zip(tidy, judged_tidy, strict=True))
         last = await one(witness)
         for name in (name for name in programs if name in LEAVING):  # last, not to spoil the others

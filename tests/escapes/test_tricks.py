@@ -20,6 +20,8 @@ from tests.evaluate.ordinary_user import UID
 
 pytestmark = pytest.mark.slow
 
+EVERY = 4
+"""Of so many programs one is followed by a witness at a place, another one at the next: each is at some."""
 PLACES = [(level, user) for level in SandboxLevel for user in (False, True)]
 
 
@@ -40,16 +42,25 @@ def reports() -> Mapping[tuple[SandboxLevel, bool], Future[dict[str, Any]]]:
     root = os.geteuid() == 0
     chosen = [(level, user) for level, user in PLACES if user or root]
     with ThreadPoolExecutor(len(chosen) if root else 1) as pool:
-        return {(level, user): pool.submit(judge_at, level, list(TRICKS), user=user) for level, user in chosen}
+        return {
+            (level, user): pool.submit(judge_at, level, list(TRICKS), user=user, first=number)
+            for number, (level, user) in enumerate(chosen)
+        }
 
 
-def judge_at(level: SandboxLevel, programs: list[str], *, user: bool, threads: int = 1) -> dict[str, Any]:
-    """Return the report of one level; skips where this machine does not have it."""
+def judge_at(
+    level: SandboxLevel, programs: list[str], *, user: bool, first: int = 0, every: int = EVERY, threads: int = 1
+) -> dict[str, Any]:
+    """Return the report of one level; skips where this machine does not have it.
+
+    A witness follows one in `every` programs, from number `first` on.
+    """
     somebody_else = user and os.geteuid() == 0
     # one user for each level: the kernel counts the processes of a user, and a fork bomb starts all that it may
     uid = UID + list(SandboxLevel).index(level) if somebody_else else os.geteuid()
     with make_place(uid) as place:
-        found = judged(place, level, programs, as_somebody_else=somebody_else, threads=threads)
+        witnessed = programs[first % every :: every]
+        found = judged(place, level, programs, witnessed=witnessed, as_somebody_else=somebody_else, threads=threads)
     if found["level"] != level:
         pytest.skip(f"this machine does not allow level {level}: {found['sandbox']}")
     if "seccomp" not in found["sandbox"]:
@@ -101,7 +112,7 @@ def writable(report: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("level", [SandboxLevel.FULL, SandboxLevel.RLIMITS])
 def test_with_threads_only_threads_are_started_and_they_end_with_the_candidate(level: SandboxLevel) -> None:
-    report = judge_at(level, ["thread_left_behind", "daemons", "fork_bomb", "signals"], user=False, threads=2)
+    report = judge_at(level, ["thread_left_behind", "daemons", "fork_bomb", "signals"], user=False, every=2, threads=2)
     assert {verdict["status"] for verdict in report["verdicts"].values()} == {Status.OK}, report["verdicts"]
     assert {witness["status"] for witness in report["witnesses"].values()} == {Status.OK}, report["witnesses"]
     assert report["processes"] == []

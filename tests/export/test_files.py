@@ -18,8 +18,10 @@ from evokernel.export.reference import reference_files
 from evokernel.languages.gpu.cuda_static_check import HELPER_IMPORT
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import NONDETERMINISTIC, Evaluation, EvaluatorIdentity, Fidelity, Mode, Stage, Status
+from evokernel.records.process_exit import ProcessExit
 from evokernel.task import Task, Workload, WorkloadSet
 from evokernel.tasks import load_task
+from tests.support.exports import exit_beside
 from tests.support.nvrtc import needs_nvrtc
 from tests.support.stores import make_timing
 
@@ -62,20 +64,18 @@ def judgement(candidate: Candidate) -> KernelVerdict:
     return KernelVerdict(candidate, identity, (evaluation,))
 
 
-def run_test(folder: Path, texts: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+def run_test(folder: Path, texts: dict[str, str]) -> ProcessExit:
     """Run the exported test without evokernel, on the processor."""
     for name, text in texts.items():
         (folder / name).write_text(text.replace('DEVICE = "cuda"', 'DEVICE = "cpu"'), encoding="utf-8")
-    script = "import sys; sys.modules['evokernel'] = None; import test_kernel; test_kernel.test_kernel()"
-    command = [sys.executable, "-c", script]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
+    return exit_beside(folder, "import test_kernel; test_kernel.test_kernel()", timeout_s=600)
 
 
 @needs_triton
 @pytest.mark.parametrize("name", TASKS)
 def test_a_right_kernel_passes_the_exported_test(name: str, tmp_path: Path) -> None:
     done = run_test(tmp_path, files(small(name), ON_CPU[name]))
-    assert done.returncode == 0, done.stderr
+    assert done.ok, done.stderr
 
 
 @needs_triton
@@ -84,7 +84,7 @@ def test_a_right_kernel_passes_the_exported_test(name: str, tmp_path: Path) -> N
 )
 def test_a_wrong_kernel_fails_the_exported_test(wrong: str, tmp_path: Path) -> None:
     done = run_test(tmp_path, files(small("gemm"), f"import torch\ndef run(a, b, M, N, K, c):\n{wrong}"))
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert "AssertionError: small: off by" in done.stderr
 
 

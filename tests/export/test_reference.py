@@ -1,7 +1,5 @@
 """reference.py of an export: the reference and what it needs of its file, and nothing of ours."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ import pytest
 from evokernel.export.check import check_reference
 from evokernel.export.reference import REFERENCE, reference_files
 from evokernel.tasks import builtin_tasks, load_task
+from tests.support.exports import run_beside
 
 FILE = """\
 from __future__ import annotations
@@ -54,19 +53,10 @@ def names(tmp_path: Path) -> dict[str, object]:
     return found
 
 
-def run(folder: Path, script: str) -> str:
-    script = f"import sys; sys.modules['evokernel'] = None; {script}"
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, timeout=600, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_it_carries_what_the_reference_needs_of_its_file_and_nothing_else(names, tmp_path: Path) -> None:
     text = reference_files(names["clamp"])[REFERENCE]
     (tmp_path / "reference.py").write_text(text, encoding="utf-8")
-    shown = run(tmp_path, "from reference import reference; print(reference(2.0))")
+    shown = run_beside(tmp_path, "from reference import reference; print(reference(2.0))")
     assert float(shown) == pytest.approx(1.5 * 3.14159265)
     for left_out in ("evokernel", "UNUSED", "partial", "outer", "small"):
         assert left_out not in text.partition("\n")[2]
@@ -87,7 +77,7 @@ def test_every_reference_of_a_built_in_task_works_without_its_file(tmp_path: Pat
         assert files.keys() == {REFERENCE}, name
         (tmp_path / f"{name}.py").write_text(files[REFERENCE], encoding="utf-8")
     names = list(builtin_tasks())
-    run(tmp_path, f"import importlib; [importlib.import_module(name).reference for name in {names!r}]")
+    run_beside(tmp_path, f"import importlib; [importlib.import_module(name).reference for name in {names!r}]")
 
 
 OWN = """\
@@ -125,7 +115,7 @@ def test_the_file_that_init_made_a_task_of_comes_along(tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / "pack" / name).write_text(text, encoding="utf-8")
     (tmp_path / "my_op.py").unlink()
-    assert run(tmp_path, "from pack.reference import reference; print(reference(2.0))") == "4.0\n"
+    assert run_beside(tmp_path, "from pack.reference import reference; print(reference(2.0))") == "4.0\n"
 
 
 def test_a_reference_that_needs_more_files_is_noticed(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def use(
     (folder / "reference.py").write_text(reference_files(task.reference)["reference.py"], encoding="utf-8")
     for mark, module in enumerate(SOURCES, start=1):
         (folder / f"{module}.py").write_text(stand_in.replace("{mark}", str(mark)), encoding="utf-8")
-    return run_beside(folder, script, "-W", "error::UserWarning")
+    return run_beside(folder, f"import warnings\nwarnings.simplefilter('error', UserWarning)\n{script}")
 
 
 def test_two_exports_are_packages_in_one_process(tmp_path: Path) -> None:

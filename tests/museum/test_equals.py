@@ -15,7 +15,7 @@ from evokernel.evaluate.numerics.statistics import SAME
 from evokernel.records.evaluation import Status
 
 ROOT = Path(__file__).parents[2]
-EQUALS = 50
+EQUALS = 24
 CONFIG = f"""
 task: {ROOT / "tests" / "e2e" / "small_task.py"}
 store: equal.db

@@ -1,8 +1,6 @@
 """What tests of exports share: a store with a kernel that was judged, and scripts that use what was written."""
 
-import os
-import subprocess
-import sys
+import json
 from pathlib import Path
 
 from archive.identity import RunIdentity
@@ -10,6 +8,8 @@ from archive.store import Store
 from evokernel.config.run import RunConfig, dump_config
 from evokernel.evaluate.client.evaluate_kernel import KernelVerdict
 from evokernel.records.candidate import Candidate, Proposal
+from evokernel.records.process_exit import ProcessExit
+from tests.support.warm_python import warm_python
 
 
 def store_run(path: Path, config: RunConfig, judged: KernelVerdict, *waiting: Candidate) -> None:
@@ -40,15 +40,18 @@ def store_run(path: Path, config: RunConfig, judged: KernelVerdict, *waiting: Ca
         store.session_end("test")
 
 
-def run_beside(folder: Path, script: str, *options: str, timeout_s: float = 300.0, **environment: str) -> str:
-    """Run a script in the folder of an export, without evokernel; returns what it printed.
-
-    `options` are Python's own; `environment` is added to that of this process.
-    """
-    alone = 'import sys\nsys.modules["evokernel"] = None\n' + script
-    done = subprocess.run(
-        [sys.executable, *options, "-c", alone], cwd=folder, capture_output=True, text=True, check=False,
-        timeout=timeout_s, env={**os.environ, **environment},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
+def run_beside(folder: Path, script: str, *, timeout_s: float = 300.0, **environment: str) -> str:
+    """Run a script as `exit_beside` does; returns what it printed."""
+    done = exit_beside(folder, script, timeout_s=timeout_s, **environment)
+    assert done.ok, done.stderr[-3000:]
     return done.stdout
+
+
+def exit_beside(folder: Path, script: str, *, timeout_s: float = 300.0, **environment: str) -> ProcessExit:
+    """Run a script in the folder of an export, without evokernel, in a fork of a process that has imported torch.
+
+    `environment` is added to that of this session.
+    """
+    alone = f'import os, sys\nos.environ.update({environment!r})\nsys.modules["evokernel"] = None\n' + script
+    command = ["python", "-c", alone, json.dumps({"environment": {}})]
+    return warm_python("torch")(command, workdir=folder, timeout_s=timeout_s, memory_bytes=0)

@@ -1,14 +1,13 @@
-"""Runs Triton sources without a GPU: many in one child process, under Triton's interpreter, on fp32 CPU tensors.
+"""Runs Triton sources without a GPU: many in one process under Triton's interpreter, on fp32 CPU tensors.
 
-The interpreter computes bf16 wrongly and costs about a millisecond per program: use fp32 and small shapes.
+The process is a fork of a warm one. The interpreter computes bf16 wrongly and costs about a millisecond per program:
+use fp32 and small shapes.
 """
 
 from __future__ import annotations
 
-import os
+import json
 import pickle
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,10 @@ from typing import Any
 import torch
 
 from evokernel.source.tunables import read_tunables, with_values
+from tests.support.warm_python import warm_python
+
+_CODE = "import sys; from tests.support.interpret import _child; _child(*sys.argv[2:])"
+_ENVIRONMENT = json.dumps({"environment": {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}})
 
 
 @dataclass(frozen=True)
@@ -40,12 +43,10 @@ def interpret(cases: Sequence[Case], timeout_s: float = 120) -> list[list[Any] |
     with tempfile.TemporaryDirectory() as folder:
         asked, told = Path(folder, "asked.pickle"), Path(folder, "told.pickle")
         asked.write_bytes(pickle.dumps([(case.text, list(case.arguments)) for case in cases]))
-        subprocess.run(
-            [sys.executable, str(Path(__file__).resolve()), str(asked), str(told)],
-            env={**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"},
-            check=True,
-            timeout=timeout_s,
-        )
+        command = ["python", "-c", _CODE, _ENVIRONMENT, str(asked), str(told)]
+        run = warm_python("torch", "triton.language", __name__)
+        done = run(command, workdir=Path(folder), timeout_s=timeout_s, memory_bytes=0)
+        assert done.ok, done.stderr
         answers: list[list[Any] | str] = pickle.loads(told.read_bytes())  # noqa: S301 - our own child's
         return answers
 
@@ -94,7 +95,3 @@ def _child(asked: str, told: str) -> None:
             except BaseException:  # noqa: BLE001 - whatever a candidate does is an answer
                 answers.append(traceback.format_exc())
     Path(told).write_bytes(pickle.dumps(answers))
-
-
-if __name__ == "__main__":
-    _child(*sys.argv[1:])

@@ -393,7 +393,11 @@ class _RoundedDown(EagerMode):
 
 
 def _tensors_of(values: Any) -> list[torch.Tensor]:
-    return [each for each in tree_leaves(values) if isinstance(each, torch.Tensor)]
+    """Return the tensors in nested arguments or results; asked for with every operation."""
+    if isinstance(values, torch.Tensor):
+        return [values]
+    inside = values.values() if isinstance(values, dict) else values if isinstance(values, (tuple, list)) else ()
+    return [tensor for each in inside for tensor in _tensors_of(each)]
 
 
 def _is_double(value: Any) -> bool:

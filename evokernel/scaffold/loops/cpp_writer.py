@@ -395,6 +395,6 @@ class CppWriter:
         return ExpressionText(" && ".join([f"{place} >= 0", f"{place} < {upper}", *divides]), 2)
 
     def _fresh(self, base: str) -> str:
-        name = next(name for name in (base, *(f"{base}{n}" for n in range(2, 10_000))) if name not in self._used)
+        name = next(name for n in range(1, 10_000) if (name := f"{base}{n}" if n > 1 else base) not in self._used)
         self._used.add(name)
         return name

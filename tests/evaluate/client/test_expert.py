@@ -10,6 +10,7 @@ from evokernel.errors import ConfigError
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.evaluations import identify
 from evokernel.evaluate.client.expert import read_expert
+from evokernel.evaluate.client.judge_process import JudgeHostClient
 from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.worker_mode.expert_loop import EXPERT, python_baseline
 from evokernel.records.evaluation import Fidelity
@@ -20,7 +21,7 @@ SLOW = contract.kernel("for (volatile int spin = 0; spin < 300000; spin = spin +
 BASELINES = '    baselines={"BASELINE": lambda inputs, outputs: outputs[0].copy_(inputs["a"] @ inputs["b"])},\n'
 
 
-def evaluator(folder: Path, source: str, *, baseline: str = "torch") -> contract.EvaluatorDriver:
+def evaluator(host: JudgeHostClient, folder: Path, source: str, *, baseline: str = "torch") -> contract.EvaluatorDriver:
     """Return one whose expert is a source, in a file of that name."""
     task = Path(contract.write_task(folder))
     text = task.read_text(encoding="utf-8")
@@ -30,12 +31,12 @@ def evaluator(folder: Path, source: str, *, baseline: str = "torch") -> contract
     (folder / "mine.cpp").write_text(source, encoding="utf-8")
     settings = contract.SETTINGS.model_copy(update={"expert": str(folder / "mine.cpp")})
     language = local_language("cpp", settings)
-    return contract.EvaluatorDriver(open_evaluator(str(task), language, settings=settings), language)
+    return contract.EvaluatorDriver(open_evaluator(str(task), language, settings=settings, start=host), language)
 
 
 @pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[contract.EvaluatorDriver]:
-    made = evaluator(tmp_path_factory.mktemp("expert"), SLOW)
+def driver(judge_host: JudgeHostClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[contract.EvaluatorDriver]:
+    made = evaluator(judge_host, tmp_path_factory.mktemp("expert"), SLOW)
     yield made
     made.close()
 
@@ -64,8 +65,8 @@ def test_a_winner_is_paired_with_every_baseline(driver: contract.EvaluatorDriver
 
 @pytest.mark.slow
 @pytest.mark.alone
-def test_one_that_is_beaten_by_nobody_anchors_the_search(tmp_path: Path) -> None:
-    driver = evaluator(tmp_path, contract.kernel())
+def test_one_that_is_beaten_by_nobody_anchors_the_search(judge_host: JudgeHostClient, tmp_path: Path) -> None:
+    driver = evaluator(judge_host, tmp_path, contract.kernel())
     try:
         times = driver.identity.baseline_us["64x64x64"]
         (found,) = driver.evaluate(SLOW)
@@ -88,14 +89,16 @@ def test_one_that_is_beaten_by_nobody_anchors_the_search(tmp_path: Path) -> None
     ],
     ids=["wrong", "not compiling"],
 )
-def test_a_wrong_one_is_refused_before_anything_is_searched(tmp_path: Path, source: str, said: str) -> None:
+def test_a_wrong_one_is_refused_before_anything_is_searched(
+    judge_host: JudgeHostClient, tmp_path: Path, source: str, said: str
+) -> None:
     with pytest.raises(ConfigError, match=said):
-        evaluator(tmp_path, source)
+        evaluator(judge_host, tmp_path, source)
 
 
-def test_two_baselines_cannot_have_one_name(tmp_path: Path) -> None:
+def test_two_baselines_cannot_have_one_name(judge_host: JudgeHostClient, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="has a baseline called 'expert' already"):
-        evaluator(tmp_path, contract.kernel(), baseline=EXPERT)
+        evaluator(judge_host, tmp_path, contract.kernel(), baseline=EXPERT)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.client.judge_process import JudgeHostClient
 from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.records.evaluation import Status
 from evokernel.testing.evaluator import SETTINGS, EvaluatorDriver
@@ -57,11 +58,11 @@ CHEATS = {
 
 
 @pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EvaluatorDriver]:
+def driver(judge_host: JudgeHostClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EvaluatorDriver]:
     task: Path = tmp_path_factory.mktemp("task") / "bytes.py"
     task.write_text(TASK)
     language = local_language("cpp", SETTINGS)
-    made = EvaluatorDriver(open_evaluator(str(task), language, settings=SETTINGS), language)
+    made = EvaluatorDriver(open_evaluator(str(task), language, settings=SETTINGS, start=judge_host), language)
     yield made
     made.close()
 

@@ -60,39 +60,38 @@ def unlike_others(number: int) -> str:
     return str(kernel(f"volatile int mark = {number}; (void)mark;"))
 
 
-def with_client(work: Callable[[JudgeClient], Any]) -> Any:
+def with_client(judge_host: JudgeHostClient, work: Callable[[JudgeClient], Any]) -> Any:
     async def story() -> Any:
-        with JudgeHostClient("cpu") as host:
-            client = await host.launch(limit_s=60.0)
-            try:
-                return await work(client)
-            finally:
-                await client.close()
+        client = await judge_host.launch(limit_s=60.0)
+        try:
+            return await work(client)
+        finally:
+            await client.close()
 
     return asyncio.run(story())
 
 
-def test_a_task_that_cannot_be_judged_is_a_clear_error(tmp_path: Path):
+def test_a_task_that_cannot_be_judged_is_a_clear_error(judge_host: JudgeHostClient, tmp_path: Path):
     path = tmp_path / "bad.py"
     path.write_text(contract.TASK.replace("return a @ b", "return (a @ b) * 0").replace("FLOPS", "2 * M * N * K"))
     with pytest.raises(TaskError, match="small"):
-        with_client(lambda client: client.ask({"op": "start", **setup(str(path))}))
+        with_client(judge_host, lambda client: client.ask({"op": "start", **setup(str(path))}))
 
 
-def test_a_reference_that_dies_in_native_code_is_named(tmp_path: Path):
+def test_a_reference_that_dies_in_native_code_is_named(judge_host: JudgeHostClient, tmp_path: Path):
     path = tmp_path / "dies.py"
     path.write_text(contract.TASK.replace("return a @ b", "import os; os.abort()").replace("FLOPS", "2 * M * N * K"))
     with pytest.raises(JudgeLost, match="SIGABRT, which may come from native code of the task's"):
-        with_client(lambda client: client.ask({"op": "start", **setup(str(path))}))
+        with_client(judge_host, lambda client: client.ask({"op": "start", **setup(str(path))}))
 
 
-def test_a_faulty_start_is_a_harness_error(tmp_path: Path):
+def test_a_faulty_start_is_a_harness_error(judge_host: JudgeHostClient, tmp_path: Path):
     task = contract.write_task(tmp_path)
     with pytest.raises(HarnessError, match="cores"):
-        with_client(lambda client: client.ask({"op": "start", **setup(task, cores=[4095])}))
+        with_client(judge_host, lambda client: client.ask({"op": "start", **setup(task, cores=[4095])}))
 
 
-def test_a_judge_that_has_drawn_its_shapes_before_the_start_judges_on_them(tmp_path: Path):
+def test_a_judge_that_has_drawn_its_shapes_before_the_start_judges_on_them(judge_host: JudgeHostClient, tmp_path: Path):
     task = contract.write_task(tmp_path)
 
     async def work(client: JudgeClient) -> tuple[Any, Any]:
@@ -101,7 +100,7 @@ def test_a_judge_that_has_drawn_its_shapes_before_the_start_judges_on_them(tmp_p
         hello = await client.ask({"op": "start", **setup(task), "final": True, "probes": drawn["probes"]})
         return drawn, hello
 
-    drawn, hello = with_client(work)
+    drawn, hello = with_client(judge_host, work)
     offered = load_task(task).workloads["cpu"]
     held_out = [dict(each.dims) for each in offered.holdout]
     probes, odd = drawn["probes"][: offered.probes], drawn["probes"][offered.probes :]
@@ -115,10 +114,10 @@ def test_a_judge_that_has_drawn_its_shapes_before_the_start_judges_on_them(tmp_p
     assert hello["baseline_us"]
 
 
-def test_a_task_that_cannot_be_loaded_is_named_before_the_start(tmp_path: Path):
+def test_a_task_that_cannot_be_loaded_is_named_before_the_start(judge_host: JudgeHostClient, tmp_path: Path):
     missing = str(tmp_path / "nothing.py")
     with pytest.raises(TaskError, match="nothing"):
-        with_client(lambda client: client.ask({"op": "prepare", **setup(missing), "imports": True}))
+        with_client(judge_host, lambda client: client.ask({"op": "prepare", **setup(missing), "imports": True}))
 
 
 def test_a_winners_last_process_measures_what_is_compared_with_it(driver: Any):
@@ -138,9 +137,9 @@ def test_a_winners_last_process_measures_what_is_compared_with_it(driver: Any):
     assert not kept & set(descendants())
 
 
-def test_questions_out_of_turn_are_refused():
+def test_questions_out_of_turn_are_refused(judge_host: JudgeHostClient):
     with pytest.raises(JudgeLost, match="check before start"):
-        with_client(_unstarted)
+        with_client(judge_host, _unstarted)
 
 
 async def _unstarted(client: JudgeClient) -> None:
@@ -207,10 +206,11 @@ def test_a_cancelled_evaluation_leaves_a_working_evaluator(driver: Any):
     assert driver.runner.run(story()).ok
 
 
-def test_faster_than_the_device_is_impossible(tmp_path: Path):
+def test_faster_than_the_device_is_impossible(judge_host: JudgeHostClient, tmp_path: Path):
     language = local_language("cpp", SETTINGS)
     task = contract.write_task(tmp_path, flops="2000000 * M * N * K")
-    impossible = contract.EvaluatorDriver(open_evaluator(task, language, settings=SETTINGS), language)
+    opening = open_evaluator(task, language, settings=SETTINGS, start=judge_host)
+    impossible = contract.EvaluatorDriver(opening, language)
     try:
         (found,) = impossible.evaluate(kernel())
     finally:
