@@ -1,5 +1,5 @@
 # title: takes x * sigmoid(1.702 * x) for GELU
-# task: gelu_products
+# task: gemm_gelu
 # class: checking
 # tries: both are ramps but near 0, where few sums of many products lie
 # seen: evokernel, attacks on its own judge

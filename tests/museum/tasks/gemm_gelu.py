@@ -14,7 +14,7 @@ def torch_layer(inputs: dict[str, torch.Tensor], outputs: tuple[torch.Tensor, ..
     torch.nn.functional.gelu(torch.mm(inputs["a"], inputs["b"]), out=outputs[0])
 
 
-plain = product_task("gelu_products", dtype="bfloat16")
+plain = product_task("gemm_gelu", dtype="bfloat16")
 task = replace(
     plain,
     reference=reference,

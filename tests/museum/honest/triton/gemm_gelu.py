@@ -1,5 +1,5 @@
 # title: GELU by the error function, behind bf16 products
-# task: gelu_products
+# task: gemm_gelu
 import triton
 import triton.language as tl
 
