@@ -23,10 +23,9 @@ PATCHWORK, PATCHWORK_KEPT, PATCHWORK_FEW = "patchwork", "patchwork/kept", "patch
 ENDS, TINY, EXTREME = ("ends/0", "ends/1"), "tiny", "extreme"  # of 0, or 1, at both ends; about 1e-12; of all bits
 SCALED = {f"normal/1e{n}": 10.0**-n for n in (2, 4, 6, 8, 12, 16, 20)} | {f"normal*1e{n}": 10.0**n for n in (5, 10, 20)}
 SHIFTED = {"normal-10": -10.0, "normal+10": 10.0}
-COARSE = "normal/coarse"  # multiples of 1/16, so that numbers tie, also with constants, and -0.0 among them
+COARSE, MODEST = "normal/coarse", "normal/sums"  # multiples of 1/16, which tie, also with -0.0; sums of products ~ 1
 LARGE = {"normal/roots": 46_341, "normal/factors": 1 << 22, "normal/large": 1 << 31}  # what int32 stays below
 NAN, INFINITE, ABOVE, BELOW = "normal/nan", "normal/inf", "normal/+inf", "normal/-inf"
-MODEST = "normal/sums"  # by the fourth root of the longest sum's length, so that sums of products are about 1
 TELLING = (*SCALED, *SHIFTED, COARSE, *LARGE, NAN, INFINITE, ABOVE, BELOW, MODEST)
 """Distributions that a judge adds to those of a task where only they notice what a kernel leaves out."""
 

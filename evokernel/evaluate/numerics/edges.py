@@ -20,7 +20,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from evokernel.evaluate.numerics.arrays import Array
 from evokernel.evaluate.numerics.decisions import Decision, DecisionLog, decision_of, name_of, same_decisions
-from evokernel.evaluate.numerics.dispatch import EagerMode
+from evokernel.evaluate.numerics.dispatch import EagerMode, tensors_of
 from evokernel.evaluate.numerics.rankings import RankedNumbers, leaves_order_open, may_round, ranked_numbers, ranks
 from evokernel.evaluate.numerics.references import high_answer, native_answer
 from evokernel.task import Task, Workload
@@ -248,7 +248,7 @@ class _Moved(EagerMode):
         if name_of(func) in _NORMS:
             with self:
                 return decomposition_table[func](*args, **dict(kwargs or {}))
-        given = _tensors_of((args, kwargs))
+        given = tensors_of((args, kwargs))
         rounded, rounds = any(each in self._rounded for each in given), bool(given) and may_round(func)
         free = ranks(func, args) and (args[0] in self._rounded or leaves_order_open(func, args, kwargs or {}))
         self.free |= free
@@ -263,7 +263,7 @@ class _Moved(EagerMode):
         if free and isinstance(made, tuple) and given[0] not in self._rounded and self._is_exact(given[0]).all():
             # equal numbers have changed places, but each is what it was, which a comparison with others must see
             made = tuple(each.to(self._dtype).double() if _is_double(each) else each for each in made)
-        self._rounded.update((each, None) for each in _tensors_of(made) if rounded or (rounds and _is_double(each)))
+        self._rounded.update((each, None) for each in tensors_of(made) if rounded or (rounds and _is_double(each)))
         if sums:
             self._sum_moved(func, terms, kwargs or {}, made)
         if (ranked := ranked_numbers(func, args, kwargs or {}, made, ordered=not free)) is not None:
@@ -383,21 +383,13 @@ class _RoundedDown(EagerMode):
             with self:
                 return decomposition_table[func](*args, **dict(kwargs or {}))
         made = func(*args, **dict(kwargs or {}))
-        if may_round(func) and _tensors_of((args, kwargs)):
+        if may_round(func) and tensors_of((args, kwargs)):
             self._operations += 1
-            for each in filter(_is_double, _tensors_of(made)):
+            for each in filter(_is_double, tensors_of(made)):
                 chance = torch.Generator(each.device).manual_seed(self._operations << 8 | self._run)
                 part = torch.rand(each.shape, generator=chance, device=each.device, dtype=each.dtype).round_()
                 each.mul_(1 - _EPSILON * (part if self._run else 1.0))
         return made
-
-
-def _tensors_of(values: Any) -> list[torch.Tensor]:
-    """Return the tensors in nested arguments or results; asked for with every operation."""
-    if isinstance(values, torch.Tensor):
-        return [values]
-    inside = values.values() if isinstance(values, dict) else values if isinstance(values, (tuple, list)) else ()
-    return [tensor for each in inside for tensor in _tensors_of(each)]
 
 
 def _is_double(value: Any) -> bool:
