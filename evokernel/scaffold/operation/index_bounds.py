@@ -180,7 +180,8 @@ def one_signed(subject: UserOperation) -> dict[str, tuple[float, float]]:
     found = dict[str, tuple[float, float]]()
     weights = set(subject.parameters.values())
     for name, tensor in subject.inputs.items():
-        if tensor.is_floating_point() and name not in weights and tensor.numel() >= _FEWEST_IN_ORDER:
+        valued = tensor.is_floating_point() and not tensor.is_meta  # what was captured has shapes alone
+        if valued and name not in weights and tensor.numel() >= _FEWEST_IN_ORDER:
             near, far = sorted((float(tensor.float().min()), float(tensor.float().max())), key=abs)
             if near != far and near * far >= 0 and isfinite(far):
                 found[name] = near if abs(near) > _NEARLY_0 * abs(far) else 0.0, far
