@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from operator import itemgetter
 
 import numpy as np
 
@@ -36,7 +35,7 @@ def with_results(
     Where numbers of the signs of the example have results throughout, and others have not, it keeps to these. `written`
     writes a task. Raises `TaskError` where the reference has hardly any result.
     """
-    found, failed = list[tuple[bool, TaskDraft]](), list[TaskError]()
+    found, failed = list[TaskDraft](), list[TaskError]()
     for each in [draft, replace(draft, signs=signs)][: 1 + bool(signs)]:
         try:
             task = written(each)
@@ -44,13 +43,12 @@ def with_results(
         except TaskError as error:
             failed.append(error)
             continue
-        found.append((bool(each.distributions) or (bool(signs) and gives_nan(task)), each))
-        if not found[-1][0]:
+        if not each.distributions and not (signs and gives_nan(task)):
             return each, task
+        found.append(each)
     if not found:
         raise failed[0]
-    draft = min(found, key=itemgetter(0))[1]
-    return draft, written(draft)
+    return found[0], written(found[0])
 
 
 def admission_of(

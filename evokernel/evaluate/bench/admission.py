@@ -16,6 +16,7 @@ from evokernel.evaluate.bench.admission_constants import Changeable, TaskOperati
 from evokernel.evaluate.bench.admission_conversions import undefined_conversion
 from evokernel.evaluate.bench.admission_variants import (
     DOWNCAST,
+    WITHOUT_TAIL,
     AdmissionVariant,
     attempt,
     empty_answers,
@@ -315,14 +316,14 @@ def _open(task: Task, survivors: Mapping[str, bool], rejected: Mapping[str, str]
     normal = "normal" in task.distributions
     harmless = {name for name in DOWNCAST.values() if survivors.get(name) and normal}
     if normal and all(is_float(tensor.dtype) for tensor in task.signature.inputs):
-        harmless |= {name for name, same in survivors.items() if same and "tail" in name}
+        harmless |= {name for name, same in survivors.items() if same and name.startswith(WITHOUT_TAIL)}
     return [name for name in survivors if name not in rejected and name not in harmless]
 
 
 def _advice(task: Task, name: str) -> str:
     if name in DOWNCAST.values():
         return f"Add 'normal' to Task.distributions or lower Precision.slack (now {task.precision.slack:g})"
-    if "tail" in name:
+    if name.startswith(WITHOUT_TAIL):
         return (
             "The tail hardly counts in the result: add 'needles' and 'normal' to Task.distributions; or indices drawn "
             "below the least extent of the floating-point inputs do not reach it: make that extent the least"

@@ -34,6 +34,8 @@ _ARITHMETIC = {
 """Operations that may overflow."""
 _ENOUGH = 4
 """Bytes that sums and products of bytes need."""
+WITHOUT_TAIL = "the answer without the tail"
+"""How the names of answers begin that leave out the end of an input."""
 DOWNCAST = {"bfloat16": "bfloat16 inputs", "float16": "float16 inputs"}
 """Names of answers to rounded inputs, by the dtype they are rounded to."""
 
@@ -182,7 +184,7 @@ def empty_answers(case: AdmissionVariant, rng: np.random.Generator) -> dict[str,
     for tensor in task.signature.inputs:
         answers[f"{tensor.name} passed through"] = partial(_passed_through, case, tensor)
         for axis, extent in enumerate(tensor.shape if tensor.generator is None else ()):  # zeros may not be valid there
-            name = f"the answer without the tail of {tensor.name} along {extent}"
+            name = f"{WITHOUT_TAIL} of {tensor.name} along {extent}"
             answers[name] = partial(_truncated, case, tensor, axis)
     for index, output in enumerate(result_tensors(task) if len(native) > 1 else ()):
         blank = torch.zeros_like(native[index])

@@ -84,7 +84,7 @@ class Sanitizer:
     def check(self, work: Sequence[tuple[Tool, RecordedCall]]) -> Inspection:
         """Return the first finding, or a line for each check that could not run.
 
-        Checks run at once, as far as their buffers are small: most of the time of one is the start of its process.
+        Checks run at once, as far as their buffers are small together.
         """
         if self._program is None:
             return Inspection(remarks=f"not checked by {SANITIZER}: it is not installed")

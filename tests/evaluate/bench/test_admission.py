@@ -163,6 +163,10 @@ UNFIT = {
         "would pass as an answer in all of 71 checks",
     ),
     "copy": (lambda: make("copy", lambda x, **_: x.clone()), "x passed through would pass"),
+    "copy of a tail": (
+        lambda: make("copy", lambda tail, **_: tail.clone(), inputs=(matrix("tail"),)),
+        "tail passed through would pass.*only copies",
+    ),
     "ignored": (
         lambda: make(
             "ignored",

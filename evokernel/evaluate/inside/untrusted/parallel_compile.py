@@ -9,7 +9,6 @@ from typing import Any
 
 from .recording import Recorder
 
-_WORTH_FORKS = 3  # kernels: fewer are compiled sooner than processes are forked for them
 _MOST_COUNTED = 255  # what an exit status can say
 
 
@@ -50,7 +49,7 @@ def compile_in_parallel(
         return
     fork = partial(_forked, run=run, shapes=shapes, recorder=recorder, folder=folder)
     kernels = _ended(fork(-1, 1))
-    if kernels >= _WORTH_FORKS:
+    if kernels > 1:
         count = min(processes, kernels)
         for process in [fork(part, count) for part in range(count)]:
             _ended(process)
@@ -80,7 +79,7 @@ def _forked(
         os.dup2(said, 2)  # what the compiler complains of is said again, and read, where the kernel is needed
         knobs.runtime.jit_cache_hook = share
         for shape in shapes:
-            with suppress(Exception):
+            with suppress(Exception):  # a candidate may raise anything; this process itself reports it
                 recorder.call(run, shape)
     finally:
         os._exit(min(share.known, _MOST_COUNTED))
