@@ -17,7 +17,7 @@ from evokernel.records.evaluation import Fidelity
 from evokernel.task import Role, Scalar, Signature, Tensor
 from evokernel.testing import evaluator as contract
 
-SLOW = contract.kernel("for (volatile int spin = 0; spin < 300000; spin = spin + 1);")
+SLOW = contract.kernel("for (volatile int spin = 0; spin < 600000; spin = spin + 1);")
 BASELINES = '    baselines={"BASELINE": lambda inputs, outputs: outputs[0].copy_(inputs["a"] @ inputs["b"])},\n'
 
 
@@ -42,7 +42,7 @@ def driver(judge_host: JudgeHostClient, tmp_path_factory: pytest.TempPathFactory
 
 
 def test_its_time_is_that_of_the_kernel(driver: contract.EvaluatorDriver) -> None:
-    """A kernel that waits 300,000 rounds of a loop beside a product of 64x64x64."""
+    """A kernel that waits 600,000 rounds of a loop beside a product of 64x64x64."""
     for times in driver.identity.baseline_us.values():
         assert set(times) == {"torch", EXPERT}
         assert times[EXPERT] > 5 * times["torch"]
@@ -59,7 +59,8 @@ def test_a_winner_is_paired_with_every_baseline(driver: contract.EvaluatorDriver
     assert set(final.panel) == {"torch", EXPERT}
     for speedup in final.panel.values():
         assert speedup.low <= speedup.value <= speedup.high
-    assert final.panel[EXPERT].value > 5  # the product alone against the product and the waiting
+    # a processor that others share has spoilt an interval, but it does not make 65 of 0.8
+    assert final.panel[EXPERT].value > 2 * final.panel["torch"].value
     assert {timing.baseline for timing in final.timings} == {"torch"}
 
 
