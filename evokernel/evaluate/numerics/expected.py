@@ -88,6 +88,11 @@ class ExpectedOutput:
         unknown = replace(self, others=(), ranking=None, ends=tuple, far_ends=tuple, steep_ends=tuple)
         return replace(unknown, high=high, native=native)
 
+    def where_finite(self, uncast: Array) -> "ExpectedOutput":
+        """Return it with anything right where an answer without casts is finite, and a cast to 16 bits made it not."""
+        beyond = ~self.high.isfinite() & uncast.isfinite()
+        return replace(self, native=torch.where(beyond, store(uncast, self.tensor.dtype), self.native))
+
     def forgiving(self, values: Array) -> "ExpectedOutput":
         """Return it with those values for due that honest rounding explains, though no bound of all elements tells.
 
@@ -111,6 +116,8 @@ class Expected:
     """In/out tensors, then outputs, in the order of the signature."""
     decided: EdgeDecisions | None = None
     """What gives the outputs' `ends`."""
+    short: bool = False
+    """The reference casts to 16 bits on the way."""
 
     def tolerance(self) -> "Expected":
         """Return what timed calls on other inputs are compared by: shapes and limits, without the numbers."""

@@ -114,7 +114,7 @@ def _in_double() -> Iterator[None]:
 class _DoubleKept(TorchFunctionMode):  # type: ignore[misc]
     """Casts of a reference to fp32, which widen 16-bit inputs in code for models, keep fp64.
 
-    Casts to 16 bits stay: they round on purpose.
+    Casts to 16 bits stay: they round on purpose. What they change counts among the roundings that are allowed.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -12,6 +12,8 @@ every inexact result on the way to r moves by one rounding, if that is larger. I
 rankings fall alike: a jump is no rounding, and what may jump at an edge has `ExpectedOutput.ends`. Absolute
 tolerances are not used: they accept bfloat16 in a float32 softmax.
 
+Where the reference casts to 16 bits on the way, native roundings are also what leaving the casts out changes.
+
 r itself is off by roundings of fp64. Where results are tiny beside numbers on the way (1 less a sigmoid of 60, 1e-26,
 is 0 in fp64, too), so is the change of r when every result on the way is off by one rounding of fp64 part of d, and
 r counts as no smaller than 1 / u of that change.
@@ -26,6 +28,7 @@ from functools import partial
 import torch
 
 from evokernel.evaluate.numerics.arrays import Array, differ, float_dtypes, is_float, torch_dtype, widen
+from evokernel.evaluate.numerics.cast_rounding import CastFinder, answer_without_casts
 from evokernel.evaluate.numerics.decisions import Decision, same_decisions
 from evokernel.evaluate.numerics.edges import (
     AT_EDGES,
@@ -62,6 +65,8 @@ _WIDE = "wide"  # magnitudes from 1e-4 to 1e4
 _FEW_ELEMENTS = 256  # with fewer results one shifted run is no estimate of rounding errors
 _MANY_ELEMENTS = 4096  # of these some at edges are no part that would pay to leave out
 _CANCELLING = 8  # a result moves by so many roundings of itself where terms cancel
+_MOST_BY_CASTS = 1 / 16
+"""Casts to 16 bits widen a bound by such a part of a result at most: several products in a row err by 2 % of theirs."""
 _OWN = 2.0**-48
 """Roundings of fp64 are no more beside numbers near 1, or inputs if these are larger; but for steep functions."""
 
@@ -75,7 +80,9 @@ def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distr
     Raises:
         TaskError: as `native_answer`.
     """
-    high, decisions = noted_answer(high_answer, task, workload, inputs)
+    with CastFinder() as casts:
+        high, decisions = noted_answer(high_answer, task, workload, inputs)
+    uncast = answer_without_casts(task, workload, inputs, decisions) if casts.found else ()
     native, others = noted_answer(native_answer, task, workload, inputs)
     # the native answer is measured by what its own decisions give
     due = high if same_decisions(decisions, others) else decided_answer(task, workload, inputs, others)
@@ -101,6 +108,9 @@ def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distr
         if is_float(tensor.dtype):
             moved = [[shift[index] for shift in runs] for runs in (*shifts, own)]
             measured = _measure(output, due[index], moved, unit=_working_roundoff(task, tensor.dtype))
+            if uncast:
+                measured = _with_casts(measured, output, uncast[index])
+                output = output.where_finite(uncast[index])
             output = replace(output, limits=_limits(task, output, measured, growth=growth), finite=measured.finite)
             share = _edge_share(output, due[index]) if decisions else 0.0
             output = replace(output, edge_share=share)
@@ -108,7 +118,7 @@ def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distr
         exact = demanded and _fits_exactly(output, reduction=reduction)
         outputs.append(replace(output, tied_share=tied_share, exact=exact))
     edged = _with_edges(outputs, task, workload, inputs, unit=unit)
-    return Expected(workload, distribution, tuple(edged), decided)
+    return Expected(workload, distribution, tuple(edged), decided, short=casts.found)
 
 
 def _edge_share(output: ExpectedOutput, due: Array) -> float:
@@ -320,6 +330,22 @@ def _measure(output: ExpectedOutput, due: Array, moved: Sequence[Sequence[Array]
     # one transfer from the device for all of them
     rms_r, large, native_rms, worst, most, rms_d, most_d, finite = torch.stack([*facts, usable.all().double()]).tolist()
     return _Measured(rms_r, large, native_rms, worst, most, rms_d, most_d, bool(finite))
+
+
+def _with_casts(measured: _Measured, output: ExpectedOutput, uncast: Array) -> _Measured:
+    """Count what casts to 16 bits change among the errors of the native answer, up to a part of the result.
+
+    Where a cast leaves nothing (1e-9 is 0 in fp16) a bound as large as the result would show no wrong one.
+    """
+    change = torch.where(output.high.isfinite() & uncast.isfinite(), uncast - output.high, 0.0).abs()
+    most = _MOST_BY_CASTS * measured.scale
+    peak = (change / (output.high.abs() + measured.size)).nan_to_num(0.0).max()
+    return replace(
+        measured,
+        native_rms=max(measured.native_rms, min(rms(change), most)),
+        native_worst=max(measured.native_worst, min(float(change.max()), 4 * most)),
+        native_peak=max(measured.native_peak, min(float(peak), 4 * _MOST_BY_CASTS)),
+    )
 
 
 def _squares(values: Array) -> Array:

@@ -155,6 +155,15 @@ def test_builtin_tasks_are_admitted(name):
     assert sum("tail" in name for name in admission.rejected) >= 2
 
 
+def test_a_reference_that_casts_to_16_bits_takes_inputs_of_16_bits():
+    def short(x: torch.Tensor, **_: int) -> torch.Tensor:
+        return x.bfloat16().cumsum(1).to(x.dtype)
+
+    admission = admit(make("short", short, precision=SUM), "cpu", rng=np.random.default_rng(0))
+    assert {"zeros", "the mean", "shuffled elements"} <= set(admission.rejected)
+    assert not {"bfloat16 inputs", "float16 inputs"} & {*admission.rejected, *admission.passed}
+
+
 UNFIT = {
     "constant": (lambda: make("constant", lambda x, **_: x * 0 + 1), "ignores|ones would pass"),
     "zero": (lambda: make("zero", lambda x, **_: x - x), "zeros would pass|ignores 'x'"),

@@ -322,6 +322,16 @@ def test_a_function_of_ones_own(made: Maker, name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_function_that_casts_for_speed_is_compared_without_its_casts(made: Maker, dtype: str, tmp_path: Path) -> None:
+    body = "def reference(x, w, **_):\n    return F.silu(x.bfloat16() @ w.to(torch.bfloat16)).to(x.dtype)"
+    inputs, outputs = f'{X}, Tensor("w", ("C", "R"))', OUT.format('("R", "R")')
+    text = made(written(tmp_path, body, dims="R C", inputs=inputs, outputs=outputs, dtype=dtype))
+    assert RIGHT in text
+    assert "bfloat16" in text
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["softmax", "rmsnorm", "gemm_bias_gelu", "cross_entropy", "layernorm_backward", "embedding"]
 )
