@@ -14,6 +14,7 @@ from evokernel.evaluate.build.confined_generators import confine_generators
 from evokernel.scaffold.config_schema import MODELINE, SCHEMA_FILE, schema_text
 from evokernel.scaffold.inductor.seed import COMPILE_S as GPU_COMPILE_S
 from evokernel.scaffold.loops.triangular import library_steps
+from evokernel.scaffold.operation.additive_masks import find_masks
 from evokernel.scaffold.operation.dimensions import Layout, derive_layout, layout_without, shapes_at
 from evokernel.scaffold.operation.example_text import parse_inputs, without_bound
 from evokernel.scaffold.operation.index_bounds import (
@@ -176,6 +177,7 @@ def init_project(
         sorted=sorted_inputs(subject),
         places=_places(subject, layout, ranges),
         segments=find_segments(subject, layout, ranges),
+        masks=find_masks(subject),
         workloads=plans,
         seeds={language: file.name for language, file in files.items()},
         flops=analysis.flops,
@@ -355,6 +357,7 @@ def _in_order(draft: TaskDraft) -> str:
     names, signed = " and ".join(draft.segments), " and ".join(draft.signs)
     said = [f"the numbers in {names} are in order in your example, and kernels may rely on it"] * bool(names)
     said += [f"the numbers in {signed} have one sign in your example, and kernels may rely on it"] * bool(signed)
+    said += [f"{mask.closed:g} stands in places of {name}, as in your example" for name, mask in draft.masks.items()]
     return "; ".join(said)
 
 

@@ -1,6 +1,7 @@
 """Text of a new task file."""
 
 import importlib.resources
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from evokernel.scaffold.operation.additive_masks import AdditiveMask
 from evokernel.scaffold.operation.dimensions import Layout
 from evokernel.scaffold.operation.index_bounds import ValueRange
 from evokernel.scaffold.operation.nested_values import constant_text
@@ -63,6 +65,8 @@ class TaskDraft:
     """Distribution that search workloads are timed on."""
     seen: str = ""
     """Values in recorded calls, in words."""
+    masks: Mapping[str, AdditiveMask] = field(default_factory=dict)
+    """Inputs of floats that hold -inf, or another number that closes a place, by name."""
     signs: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Ends, that next to 0 first, of the floats of inputs that must have the sign of the example, by name."""
 
@@ -71,6 +75,7 @@ class TaskDraft:
         """Kind of the generator of each input that random numbers do not fit, by name."""
         kinds = {"offsets": self.offsets, "sorted": self.sorted, "integers": self.signed, "places": self.places}
         kinds |= {"range": self.signs, "segments": self.segments, "lengths": self.lengths}
+        kinds |= {"mask": self.masks}
         return {name: kind for kind, names in kinds.items() for name in names}
 
     @property
@@ -243,7 +248,7 @@ def _tensor_text(draft: TaskDraft, name: str, shape: tuple[str | int, ...], *, o
 
 
 def _generator_text(draft: TaskDraft, name: str, kind: str) -> str:
-    """Return the function that makes offsets, lengths, numbers in order, signed integers, or places that come once."""
+    """Return the function that makes an input of some kind, `TaskDraft.generated`."""
 
     def spelt(extent: str | int) -> str:
         return re.sub(r"[A-Z]\w*", r'sizes["\g<0>"]', str(extent))
@@ -260,6 +265,8 @@ def _generator_text(draft: TaskDraft, name: str, kind: str) -> str:
     if kind == "places":
         count, below = map(spelt, draft.places[name])
         return template("places.py.txt", name=name, count=count, below=below, dtype=dtype)
+    if kind == "mask":
+        return _mask_text(name, shape, draft.masks[name])
     if kind == "segments":
         return template("segments.py.txt", name=name, count=shape[0], below=spelt(draft.ranges[name]), dtype=dtype)
     each = draft.signed[name]
@@ -273,6 +280,16 @@ def _generator_text(draft: TaskDraft, name: str, kind: str) -> str:
         dtype=dtype,
         marked=marked if each.mark is not None else "",
     )
+
+
+def _mask_text(name: str, shape: Sequence[str], mask: AdditiveMask) -> str:
+    others = "np.zeros(shape, np.float32)"
+    if mask.spread:
+        others = f"({mask.spread:g} * rng.standard_normal(shape, np.float32))"
+    closed = repr(mask.closed) if math.isfinite(mask.closed) else repr(mask.closed).replace("inf", "np.inf")
+    closed = closed.replace("nan", "np.nan")
+    height = shape[-2] if len(shape) > 1 else "1"
+    return template("mask.py.txt", name=name, shape=", ".join(shape), numbers=others, closed=closed, height=height)
 
 
 def _distributions_text(draft: TaskDraft) -> str:

@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-import torch
 
 from evokernel.errors import HarnessError, TaskError
-from evokernel.evaluate.numerics.arrays import Array
+from evokernel.evaluate.numerics.arrays import Array, identical
 from evokernel.source.expressions import evaluate
 from evokernel.task import Task, Tensor, Workload
 
@@ -57,9 +56,9 @@ def check_generators(task: Task, workload: Workload, rng: np.random.Generator) -
         one, other = _seed(rng), _seed(rng)
         first, again, second = (_made(task, workload, tensors, [seed], budget_s=0.0)[0] for seed in (one, one, other))
         where = f"task {task.name!r}: the generator of {', '.join(first)} on {workload.name}"
-        if not all(torch.equal(first[name], again[name]) for name in first):
+        if not all(identical(first[name], again[name]) for name in first):
             raise TaskError(f"{where} gives other contents for the same seed: draw from `seed` alone")
-        if all(torch.equal(first[name], second[name]) for name in first):
+        if all(identical(first[name], second[name]) for name in first):
             raise TaskError(f"{where} gives the same contents for two seeds: draw from `seed`")
 
 
