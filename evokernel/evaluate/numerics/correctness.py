@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from evokernel.evaluate.numerics.arrays import Array, bits, differ, is_float, store, widen
+from evokernel.evaluate.numerics.arrays import EDGED, Array, bits, differ, is_float, store, widen
 from evokernel.evaluate.numerics.canary import is_poison
 from evokernel.evaluate.numerics.error_regions import ErrorPattern, describe
 from evokernel.evaluate.numerics.expected import ErrorBounds, Expected, ExpectedOutput, rms
 from evokernel.evaluate.numerics.hidden_shapes import hidden_name
-from evokernel.evaluate.numerics.tolerance import EDGED
 from evokernel.records.evaluation import Status
 
 _LEAST_PART = 1 << 16
