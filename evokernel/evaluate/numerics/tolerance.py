@@ -44,7 +44,7 @@ from evokernel.evaluate.numerics.edges import (
 from evokernel.evaluate.numerics.expected import ErrorBounds, Expected, ExpectedOutput, rms
 from evokernel.evaluate.numerics.inputs import result_tensors
 from evokernel.evaluate.numerics.references import high_answer, native_answer
-from evokernel.evaluate.numerics.whole_outputs import with_edges
+from evokernel.evaluate.numerics.whole_results import with_edges
 from evokernel.source.expressions import evaluate
 from evokernel.task import PATCHWORK, PATCHWORK_FEW, PATCHWORK_KEPT, TINY, Task, Workload
 

@@ -1,4 +1,4 @@
-"""Results of whole numbers, which are compared exactly but at edges: there any of several may be right."""
+"""Results that are whole numbers, which are compared exactly but at edges: there any of several may be right."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
