@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from evokernel.evaluate.numerics.canary import is_poison
 from evokernel.evaluate.numerics.cast_rounding import CastFinder
 from evokernel.evaluate.numerics.correctness import judge_output
 from evokernel.evaluate.numerics.inputs import draw
@@ -52,6 +53,7 @@ def judged(
     seed: int = 0,
     sizes: Workload = SIZES,
     outputs: tuple[Tensor, ...] = (Tensor("y", ("M", "N"), role=Role.OUTPUT),),
+    poison: int | None = None,
 ) -> Any:
     task = Task(
         name="short",
@@ -70,7 +72,7 @@ def judged(
     inputs = draw(task, sizes, distribution, np.random.default_rng(seed))
     expected = expect(task, sizes, inputs, distribution=distribution)
     answers = answer(inputs["x"].clone(), inputs["w"].clone())
-    return judge_output(expected, [*answers] if isinstance(answers, tuple) else [answers])
+    return judge_output(expected, [*answers] if isinstance(answers, tuple) else [answers], poison=poison)
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
@@ -162,6 +164,29 @@ def test_whole_results_behind_casts_are_those_of_other_roundings(kind: str, dist
                     outputs=(output,),
                 )
                 assert found is None, (sizes, seed, name)
+
+
+def test_a_byte_at_an_edge_may_be_the_pattern_of_what_was_never_written() -> None:
+    decide, product, output = WHOLE["levels"]
+    sizes, found = few(2, 2, 5), 0
+    for seed in range(60):
+        seen: list[torch.Tensor] = []
+
+        def right(x: torch.Tensor, w: torch.Tensor, **_: int) -> torch.Tensor:
+            return decide(product(x, w))
+
+        def nowhere(x: torch.Tensor, w: torch.Tensor, seen: list[torch.Tensor] = seen) -> torch.Tensor:
+            seen += [right(x, w), decide(x @ w)]
+            return seen[1]
+
+        assert judged(right, nowhere, "normal", seed=seed, sizes=sizes, outputs=(output,)) is None
+        patterns = [each for each in range(400) if (is_poison(seen[1], each) & (seen[0] != seen[1])).any()]
+        for pattern in patterns[: 2 * ((seen[0] != seen[1]).sum() == 1)]:
+            found += 1
+            assert judged(right, nowhere, "normal", seed=seed, sizes=sizes, outputs=(output,), poison=pattern) is None
+        if found:
+            break
+    assert found
 
 
 @pytest.mark.parametrize("kind", WHOLE)
