@@ -30,6 +30,8 @@ _SUMS = ("sum", "cumsum")
 _PRODUCTS = ("mul", "square", "dot")
 _DECIDES = ("gt", "ge", "lt", "le", *_COMPARES)
 _SMALL, _SCALED, _SHIFTED, _LARGE = ("normal/1e4",), (*SCALED,), (*SHIFTED,), (*LARGE,)
+_NEAR = 0.25
+"""What is near 0 has a result of its own size there, and a rough function adds numbers of about 1 on the way."""
 _Plain = Callable[..., Any]
 
 
@@ -39,6 +41,18 @@ def _in_half(made_by: _Plain) -> _Plain:
 
 def _elu(x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Any:
     return torch.where(x > 0, x * scale, ((x * input_scale).exp() - 1) * (alpha * scale))
+
+
+def _near_zero(exact: _Plain, rough: _Plain) -> _Plain:
+    return lambda x: torch.where(x.abs() < _NEAR, rough(x), exact(x))
+
+
+def _one(x: Any) -> Any:
+    return torch.ones_like(x)
+
+
+def _other_angle(x: Any) -> Any:
+    return torch.copysign(math.pi / 2 - (1 / x.abs()).atan(), x)
 
 
 def _softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
@@ -75,6 +89,19 @@ _PLAIN: Mapping[str, tuple[str, _Plain, tuple[str, ...]]] = {
     "expm1": ("exp(x) - 1", lambda x: x.exp() - 1, _SCALED),
     "tanh": ("1 - 2 / (exp(2 * x) + 1)", lambda x: 1 - 2 / ((2 * x).exp() + 1), _SMALL),
     "elu": ("one of exp(x) - 1", _elu, _SMALL),
+    "erf": ("1 - erfc(x) near 0", _near_zero(_aten.erf, lambda x: 1 - x.erfc()), _SMALL),
+    "sinh": ("(exp(x) - exp(-x)) / 2 near 0", _near_zero(_aten.sinh, lambda x: (x.exp() - (-x).exp()) / 2), _SMALL),
+    "asinh": (
+        "log(x + sqrt(x * x + 1)) near 0",
+        _near_zero(_aten.asinh, lambda x: (x + x.hypot(_one(x))).log()),
+        _SMALL,
+    ),
+    "atanh": (
+        "log((1 + x) / (1 - x)) / 2 near 0",
+        _near_zero(_aten.atanh, lambda x: ((1 + x) / (1 - x)).log() / 2),
+        _SMALL,
+    ),
+    "atan": ("a right angle less atan(1 / x) near 0", _near_zero(_aten.atan, _other_angle), _SMALL),
     "softplus": ("log(1 + exp(x))", _softplus, _SHIFTED),
     "log_sigmoid_forward": ("-log(1 + exp(-x))", _log_sigmoid, _SHIFTED),
     "hypot": ("sqrt(x * x + y * y)", lambda x, y: (x * x + y * y).sqrt(), _SCALED),

@@ -19,14 +19,14 @@ from evokernel.evaluate.bench.baseline_watch import DISTURBED, BaselineWatch, Ba
 from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.feedback import NEUTRAL, out_of_bounds
 from evokernel.evaluate.bench.workload import BoundWorkload
-from evokernel.evaluate.numerics.arrays import Array, differ, store
+from evokernel.evaluate.numerics.arrays import EDGED, Array, differ, store
 from evokernel.evaluate.numerics.correctness import judge_output, judge_timed
 from evokernel.evaluate.numerics.expected import Expected
 from evokernel.evaluate.numerics.inputs import draw, result_tensors
 from evokernel.evaluate.numerics.references import high_answer, native_answer
 from evokernel.evaluate.numerics.statistics import CounterbalancedBlock
 from evokernel.evaluate.numerics.timed_inputs import Content, FreshInputs, Window
-from evokernel.evaluate.numerics.tolerance import EDGED, expect
+from evokernel.evaluate.numerics.tolerance import expect
 from evokernel.evaluate.wire import PhaseVerdict
 from evokernel.records.evaluation import Stage, Status
 from evokernel.task import Role

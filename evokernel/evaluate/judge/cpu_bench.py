@@ -33,6 +33,7 @@ from evokernel.evaluate.numerics.odd_shapes import (
     fenced_workloads,
     large_tailed_workloads,
     lopsided_workloads,
+    searched_tailed_workloads,
     tailed_workloads,
     tiled_workloads,
 )
@@ -90,7 +91,7 @@ def open_cpu_bench(setup: BenchSetup) -> Iterator[CpuBench]:
                 return HostArena.for_signature(task.signature, workload.sizes, sets=sets)
 
             workloads = bind_workloads(setup, groundwork, make_arena=make_arena, sets=_SETS, stack=stack)
-            fenced, odd = _bind_fenced(groundwork, workloads, stack), _bind_odd(groundwork, stack)
+            fenced, odd = _bind_fenced(groundwork, workloads, stack), _bind_odd(setup, groundwork, stack)
             device = Processor(setup.cores.runners)
             cases = [(bound, each) for bound in workloads for each in bound.distributions]
             cases += [(bound, task.distributions[0]) for bound in (*odd, *fenced)]
@@ -135,10 +136,11 @@ def _bind_fenced(
     return with_answers(groundwork, found)
 
 
-def _bind_odd(groundwork: Groundwork, stack: ExitStack) -> tuple[BoundWorkload, ...]:
+def _bind_odd(setup: BenchSetup, groundwork: Groundwork, stack: ExitStack) -> tuple[BoundWorkload, ...]:
     """Return hidden workloads of odd shapes."""
     task, offered, rng = groundwork.task, groundwork.task.workloads["cpu"], groundwork.rng
-    kinds = lopsided_workloads, tiled_workloads, large_tailed_workloads
+    kinds = [lopsided_workloads, tiled_workloads, large_tailed_workloads]
+    kinds += [searched_tailed_workloads] if setup.final else []
     shapes = [shape for kind in kinds for shape in kind(task, offered, rng)]
     found = tuple(_bind_alone(HostArena, groundwork, workload) for workload in shapes)
     for bound in found:

@@ -12,6 +12,10 @@ from evokernel.task import DTYPES, Tensor
 
 Array: TypeAlias = torch.Tensor
 
+SHORT = (torch.bfloat16, torch.float16)
+BYTES = (torch.bool, torch.int8, torch.uint8)
+EDGED = (*BYTES, torch.int16, torch.int32, torch.int64)
+"""Types of results that are compared exactly but at edges: between two numbers, or positions of numbers that tie."""
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 

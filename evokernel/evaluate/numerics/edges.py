@@ -147,13 +147,16 @@ def tied_answers(task: Task, workload: Workload, inputs: Mapping[str, Array]) ->
         yield answer
 
 
+_Given = tuple[Task, Workload, Mapping[str, Array]]
+_MoreRuns = Callable[[float], Iterable[MovedRun]]
+
+
 class EdgeDecisions:
     """Answers of a reference that decides otherwise at edges; computed when they are asked for, since few ask."""
 
-    def __init__(self, task: Task, workload: Workload, inputs: Mapping[str, Array], *, unit: float | None) -> None:
-        """Keep the inputs, and the part by which inexact results move; with None nothing jumps."""
-        self._given = task, workload, inputs
-        self._unit = unit
+    def __init__(self, *given: *_Given, unit: float | None, more: _MoreRuns) -> None:
+        """Keep task, sizes and inputs, the part by which results move, None if nothing jumps, and who has more runs."""
+        self._given, self._unit, self._more = given, unit, more
         self._ends: list[tuple[Array, Array]] = []
         self._far: list[tuple[Array, Array]] = []
         self._steep: list[tuple[Array, Array]] = []
@@ -182,19 +185,19 @@ class EdgeDecisions:
         """
         if self._unit is not None and not self._far:
             self._far = [(each, each) for each in high_answer(*self._given)]
-            for run in range(_IN_ORDER[-1] + 1, _IN_ORDER[-1] + 1 + _FAR_RUNS):
-                with _Moved(_FAR * self._unit, run, torch.float32, terms=True, far=True) as moved:
-                    answer = high_answer(*self._given)
-                decided = decided_answer(*self._given, moved.decisions)
-                jumped = (one if one.is_floating_point() else other for one, other in zip(decided, answer, strict=True))
-                self._far = _wider(self._far, jumped)
+            for run in itertools.chain(self._far_runs(self._unit), self._more(_FAR)):
+                pairs = zip(decided_answer(*self._given, run.decisions), run.answer, strict=True)
+                self._far = _wider(self._far, (one if one.is_floating_point() else other for one, other in pairs))
         return self._far[place] if self._far else ()
 
-    def steep_ends(self, place: int) -> tuple[Array, ...]:
-        """Return the ends of a result whose inexact results move as far as honest ones are off; decisions stay.
+    def _far_runs(self, unit: float) -> Iterator[MovedRun]:
+        for run in range(_IN_ORDER[-1] + 1, _IN_ORDER[-1] + 1 + _FAR_RUNS):
+            with _Moved(_FAR * unit, run, torch.float32, terms=True, far=True) as moved:
+                answer = high_answer(*self._given)
+            yield MovedRun(answer, (), tuple(moved.decisions))
 
-        Empty where nothing tells what is exact.
-        """
+    def steep_ends(self, place: int) -> tuple[Array, ...]:
+        """Return such ends where all moves as far as honest results are off; decisions stay."""
         if self._unit is not None and not self._steep:
             answer, own = noted_answer(high_answer, *self._given)
             self._steep = [(each, each) for each in answer]
@@ -211,7 +214,8 @@ class EdgeDecisions:
             return
         ends: list[tuple[Array, Array]] = [(each, each) for each in answer]
         moved = (run.decisions for run in edge_answers(*self._given, unit=self._unit, terms=True, drawn=_DRAWN))
-        for decisions in itertools.chain([noted_answer(native_answer, *self._given)[1]], moved):
+        more = (run.decisions for run in self._more(1.0))
+        for decisions in itertools.chain([noted_answer(native_answer, *self._given)[1]], more, moved):
             if same_decisions(decisions, own):
                 continue
             ends = _wider(ends, decided_answer(*self._given, decisions))

@@ -48,8 +48,8 @@ def large_workloads(workloads: WorkloadSet, rng: np.random.Generator) -> tuple[W
     """
     if not workloads.probe:
         return ()
-    beside = _like_searched(workloads, rng, lambda _, size: odd_size(size - max(size // 8, 1), size, rng))
-    between = _like_searched(workloads, rng, lambda least, size: round(least * (size / least) ** rng.uniform(0.0, 1.0)))
+    beside = like_searched(workloads, rng, lambda _, low, size: odd_size(size - max(size // 8, 1), size, rng))
+    between = like_searched(workloads, rng, lambda _, low, size: round(low * (size / low) ** rng.uniform(0.0, 1.0)))
     return Workload(BESIDE, beside), Workload(BETWEEN, between)
 
 
@@ -63,10 +63,10 @@ def hidden_name(workload: Workload) -> str:
     return "a hidden check that was added in this run" if workload.name.startswith(ADDED) else "a hidden shape"
 
 
-def _like_searched(
-    workloads: WorkloadSet, rng: np.random.Generator, draw: Callable[[int, int], int]
+def like_searched(
+    workloads: WorkloadSet, rng: np.random.Generator, draw: Callable[[str, int, int], int]
 ) -> dict[str, int | float]:
-    """Return dimensions of a search workload with other sizes; `draw` gets the end of a range, and the size."""
+    """Return dimensions of a search workload with other sizes; `draw` gets a name, the end of a range, and the size."""
     searched = workloads.search[int(rng.integers(len(workloads.search)))]
     sizes = searched.sizes
     for name, ends in workloads.probe.items():
@@ -74,7 +74,7 @@ def _like_searched(
         if any(isinstance(end, str) for end in ends):
             sizes[name] = odd_size(low, high, rng)
         else:
-            sizes[name] = max(low, draw(min(high, sizes[name]), sizes[name]))
+            sizes[name] = max(low, draw(name, min(high, sizes[name]), sizes[name]))
     return {**searched.dims, **sizes}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from evokernel.evaluate.numerics.arrays import Array
+from evokernel.evaluate.numerics.arrays import SHORT, Array
 from evokernel.evaluate.numerics.dispatch import arguments_of
 
 _SLACK = 2.0
@@ -82,15 +82,16 @@ def ranked_numbers(
     positions = made[-1] if isinstance(made, tuple) else made
     numbers, dim = args[0], arguments_of(func, args, kwargs)["dim"]
     if dim is None:
-        return RankedNumbers(numbers.reshape(-1).clone(), positions.reshape(1), 0, ordered)
+        return RankedNumbers(numbers.reshape(-1).to(torch.float64, copy=True), positions.reshape(1), 0, ordered)
     dim %= max(numbers.dim(), 1)
     positions = positions if positions.dim() == numbers.dim() else positions.unsqueeze(dim)
-    return RankedNumbers(numbers.clone(), positions, dim, ordered)  # a copy: what follows may work in place
+    # a copy: what follows may work in place
+    return RankedNumbers(numbers.to(torch.float64, copy=True), positions, dim, ordered)
 
 
 def ranks(func: Any, args: tuple[Any, ...]) -> bool:
-    """Say whether an operation ranks numbers in fp64."""
-    if getattr(func, "overloadpacket", None) not in _RANKING or args[0].dtype != torch.float64:
+    """Say whether an operation ranks numbers in fp64, or cast to 16 bits."""
+    if getattr(func, "overloadpacket", None) not in _RANKING or args[0].dtype not in (torch.float64, *SHORT):
         return False
     return any(each.name == "dim" for each in func._schema.arguments)  # the maximum of a whole tensor has no position
 

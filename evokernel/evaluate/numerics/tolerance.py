@@ -21,14 +21,15 @@ r counts as no smaller than 1 / u of that change.
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 
 from evokernel.evaluate.numerics.arrays import Array, differ, float_dtypes, is_float, torch_dtype, widen
-from evokernel.evaluate.numerics.cast_rounding import CastFinder, answer_without_casts
+from evokernel.evaluate.numerics.cast_answers import CastAnswers
+from evokernel.evaluate.numerics.cast_rounding import CastFinder
 from evokernel.evaluate.numerics.decisions import Decision, same_decisions
 from evokernel.evaluate.numerics.edges import (
     AT_EDGES,
@@ -42,8 +43,8 @@ from evokernel.evaluate.numerics.edges import (
 )
 from evokernel.evaluate.numerics.expected import ErrorBounds, Expected, ExpectedOutput, rms
 from evokernel.evaluate.numerics.inputs import result_tensors
-from evokernel.evaluate.numerics.rankings import RankingFinder
 from evokernel.evaluate.numerics.references import high_answer, native_answer
+from evokernel.evaluate.numerics.whole_results import with_edges
 from evokernel.source.expressions import evaluate
 from evokernel.task import PATCHWORK, PATCHWORK_FEW, PATCHWORK_KEPT, TINY, Task, Workload
 
@@ -58,15 +59,14 @@ _ALIKE = {
     **dict.fromkeys((PATCHWORK, PATCHWORK_KEPT, PATCHWORK_FEW, TINY), 2.0**11),
 }
 """The most roundings allowed on distributions full of equal values: so are the exponentials of tiny ones."""
-_BYTES = (torch.bool, torch.int8, torch.uint8)
-EDGED = (*_BYTES, torch.int16, torch.int32, torch.int64)
-"""Types of results that are compared exactly but at edges: between two numbers, or positions of numbers that tie."""
 _WIDE = "wide"  # magnitudes from 1e-4 to 1e4
 _FEW_ELEMENTS = 256  # with fewer results one shifted run is no estimate of rounding errors
 _MANY_ELEMENTS = 4096  # of these some at edges are no part that would pay to leave out
 _CANCELLING = 8  # a result moves by so many roundings of itself where terms cancel
 _MOST_BY_CASTS = 1 / 16
 """Casts to 16 bits widen a bound by such a part of a result at most: several products in a row err by 2 % of theirs."""
+_BY_CASTS = 5 / 8
+"""What casts change counts by so much: native errors are those of one run, these the largest of several."""
 _OWN = 2.0**-48
 """Roundings of fp64 are no more beside numbers near 1, or inputs if these are larger; but for steep functions."""
 
@@ -82,7 +82,9 @@ def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distr
     """
     with CastFinder() as casts:
         high, decisions = noted_answer(high_answer, task, workload, inputs)
-    uncast = answer_without_casts(task, workload, inputs, decisions) if casts.found else ()
+    given = task, workload, inputs
+    casting = CastAnswers(*given, high, decisions, frozenset(casts.dtypes), _runs(high)) if casts.found else None
+    uncast = casting.without(decisions) if casting else []
     native, others = noted_answer(native_answer, task, workload, inputs)
     # the native answer is measured by what its own decisions give
     due = high if same_decisions(decisions, others) else decided_answer(task, workload, inputs, others)
@@ -92,7 +94,8 @@ def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distr
     growth = _growth(reduction, distribution)
     demanded = task.precision.exact_on_integers and distribution == "integers01"
     unit = _edge_unit(task, growth=growth)
-    decided = EdgeDecisions(task, workload, inputs, unit=unit)
+    more = casting.edges_of_decisions if casting else lambda _: ()
+    decided = EdgeDecisions(task, workload, inputs, unit=unit, more=more)
     ranked = unit is not None and any(each.dtype == torch.int64 for decision in decisions for each in decision)
     tied = [*tied_answers(task, workload, inputs)] if ranked else []
     outputs = []
@@ -109,16 +112,25 @@ def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distr
             moved = [[shift[index] for shift in runs] for runs in (*shifts, own)]
             measured = _measure(output, due[index], moved, unit=_working_roundoff(task, tensor.dtype))
             if uncast:
-                measured = _with_casts(measured, output, uncast[index])
-                output = output.where_finite(uncast[index])
+                measured = _with_casts(measured, output, [answer[index] for answer in uncast])
+                output = output.where_finite(uncast[0][index])
             output = replace(output, limits=_limits(task, output, measured, growth=growth), finite=measured.finite)
             share = _edge_share(output, due[index]) if decisions else 0.0
             output = replace(output, edge_share=share)
         tied_share = max((_jumping_share(output, answer[index]) for answer in tied), default=0.0)
         exact = demanded and _fits_exactly(output, reduction=reduction)
         outputs.append(replace(output, tied_share=tied_share, exact=exact))
-    edged = _with_edges(outputs, task, workload, inputs, unit=unit)
+    edged = with_edges(outputs, task, workload, inputs, unit=unit, coarse=_coarse_runs(*given), casting=casting)
     return Expected(workload, distribution, tuple(edged), decided, short=casts.found)
+
+
+def _coarse_runs(task: Task, workload: Workload, inputs: Mapping[str, Array]) -> Iterable[MovedRun]:
+    """Return runs that round each step to 16 bits, as torch rounds; none where no tensor has so few."""
+    short = [dtype for dtype in float_dtypes(task.signature.inputs) if ROUNDOFF[dtype] > ROUNDOFF["float32"]]
+    if not short:
+        return ()
+    dtype = max(short, key=lambda name: ROUNDOFF[name])
+    return edge_answers(task, workload, inputs, unit=ROUNDOFF[dtype], dtype=torch_dtype(dtype))
 
 
 def _edge_share(output: ExpectedOutput, due: Array) -> float:
@@ -221,61 +233,6 @@ def _edge_unit(task: Task, *, growth: float) -> float | None:
     return AT_EDGES * (2 + growth) * max(_working_roundoff(task, dtype) for dtype in dtypes)
 
 
-def _with_edges(
-    outputs: Sequence[ExpectedOutput],
-    task: Task,
-    workload: Workload,
-    inputs: Mapping[str, Array],
-    *,
-    unit: float | None,
-) -> list[ExpectedOutput]:
-    """Note what elements of whole numbers may be that lie at an edge.
-
-    Among positions in a ranking are those of numbers that tie once each step has rounded to 16 bits, as torch rounds.
-    """
-    dtypes = float_dtypes(task.signature.inputs)
-    places = [place for place, output in enumerate(outputs) if output.native.dtype in EDGED]
-    made = list(outputs)
-    if unit is None or not places:
-        return made
-    runs = edge_answers(task, workload, inputs, unit=unit, terms=True)
-    short = {dtype: ROUNDOFF[dtype] for dtype in dtypes if ROUNDOFF[dtype] > ROUNDOFF["float32"]}
-    if short and any(outputs[place].native.dtype not in _BYTES for place in places):
-        dtype = max(short, key=lambda name: short[name])
-        coarse = edge_answers(task, workload, inputs, unit=short[dtype], dtype=torch_dtype(dtype))
-        runs = itertools.chain(runs, coarse)
-    found = {place: _EdgesOf(outputs[place].high) for place in places}
-    for run in runs:  # one at a time: each holds all that was ranked in it
-        for place, edges in found.items():
-            edges.add(run, run.answer[place])
-    for place, edges in found.items():
-        share = float(edges.places.double().mean())
-        ranking = edges.finder.found
-        made[place] = replace(outputs[place], others=tuple(edges.others), edge_share=share, ranking=ranking)
-        if ranking is not None:  # which tells more than the ends of positions
-            made[place] = replace(made[place], ends=tuple)
-    return made
-
-
-class _EdgesOf:
-    """Edges of one output."""
-
-    def __init__(self, high: Array) -> None:
-        self.others: list[Array] = []
-        self.places = torch.zeros_like(high, dtype=torch.bool)
-        self.finder = RankingFinder()
-        self._high = high
-
-    def add(self, run: MovedRun, answer: Array) -> None:
-        """Take the output of one run."""
-        moved = differ(answer, self._high)
-        if moved.any():
-            self.others.append(answer)
-            self.places |= moved
-        if self._high.dtype not in _BYTES:
-            self.finder.add(run.ranked, answer)
-
-
 def _working_roundoff(task: Task, dtype: str) -> float:
     """Return the roundoff of intermediate results: float32 under 16-bit tensors, TF32 where the task allows it."""
     if task.precision.allow_tf32 and dtype == "float32":
@@ -332,19 +289,23 @@ def _measure(output: ExpectedOutput, due: Array, moved: Sequence[Sequence[Array]
     return _Measured(rms_r, large, native_rms, worst, most, rms_d, most_d, bool(finite))
 
 
-def _with_casts(measured: _Measured, output: ExpectedOutput, uncast: Array) -> _Measured:
+def _with_casts(measured: _Measured, output: ExpectedOutput, uncast: Sequence[Array]) -> _Measured:
     """Count what casts to 16 bits change among the errors of the native answer, up to a part of the result.
 
     Where a cast leaves nothing (1e-9 is 0 in fp16) a bound as large as the result would show no wrong one.
     """
-    change = torch.where(output.high.isfinite() & uncast.isfinite(), uncast - output.high, 0.0).abs()
-    most = _MOST_BY_CASTS * measured.scale
-    peak = (change / (output.high.abs() + measured.size)).nan_to_num(0.0).max()
+    most, first = _MOST_BY_CASTS * measured.scale, uncast[0]
+    bases = (output.high, *(first for _ in uncast[1:]))
+    pairs = [(answer - base).abs() for answer, base in zip(uncast, bases, strict=True)]
+    changes = [torch.where(output.high.isfinite() & each.isfinite(), each, 0.0) for each in pairs]
+    size = output.high.abs() + measured.size
+    largest = max(float(change.max()) for change in changes)
+    peak = max(float((change / size).nan_to_num(0.0).max()) for change in changes)
     return replace(
         measured,
-        native_rms=max(measured.native_rms, min(rms(change), most)),
-        native_worst=max(measured.native_worst, min(float(change.max()), 4 * most)),
-        native_peak=max(measured.native_peak, min(float(peak), 4 * _MOST_BY_CASTS)),
+        native_rms=max(measured.native_rms, _BY_CASTS * min(max(map(rms, changes)), most)),
+        native_worst=max(measured.native_worst, _BY_CASTS * min(largest, 4 * most)),
+        native_peak=max(measured.native_peak, _BY_CASTS * min(peak, 4 * _MOST_BY_CASTS)),
     )
 
 

@@ -13,6 +13,7 @@ from evokernel.evaluate.numerics.odd_shapes import (
     fenced_workloads,
     large_tailed_workloads,
     lopsided_workloads,
+    searched_tailed_workloads,
     singled_out_workloads,
     tailed_workloads,
     tiled_workloads,
@@ -204,6 +205,27 @@ def test_a_large_size_and_the_small_ones_beside_it_have_tails(seed):
     for name in ("R", "C"):
         assert {size[name] % 16 for size in sizes} == {*range(16)}
         assert len({size[name] % 16 for size in long}) == 8
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_sizes_of_the_search_have_all_tails_right_below_them(seed):
+    searched = (Workload("w", {"R": 700, "C": 900}), Workload("v", {"R": 64, "C": 2000}))
+    offered = replace(make(probe={"R": (1, 20), "C": (3, 100)}), search=searched)
+    sizes = [shape.sizes for shape in searched_tailed_workloads(on(offered), offered, np.random.default_rng(seed))]
+    assert len(sizes) == 16
+    assert {size["R"] > 100 for size in sizes} == {True, False}
+    for size in sizes:
+        most = {"R": 700, "C": 900} if size["R"] > 100 else {"R": 64, "C": 2000}
+        assert all(most[name] - 16 < size[name] <= most[name] for name in most)
+    for name in ("R", "C"):
+        assert {size[name] % 16 for size in sizes} == {*range(16)}
+
+
+def test_shapes_right_below_those_of_the_search_keep_to_what_takes_little_work():
+    offered = make(probe={"R": (1, 20), "C": (3, 100)})
+    slow = replace(on(offered), flops="R * C * 100000")
+    assert len(searched_tailed_workloads(slow, offered, np.random.default_rng(0))) < 16
+    assert searched_tailed_workloads(on(offered), replace(offered, probe={}), np.random.default_rng(0)) == ()
 
 
 def test_large_tailed_shapes_keep_to_what_fits():
