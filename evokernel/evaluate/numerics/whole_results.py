@@ -44,7 +44,7 @@ def with_edges(
     runs = zip(itertools.repeat(places), edge_answers(task, workload, inputs, unit=unit, terms=True), strict=False)
     if any(outputs[place].native.dtype not in BYTES for place in places):
         runs = itertools.chain(runs, zip(itertools.repeat(places), coarse, strict=False))
-    if casting is not None and (mine := [place for place in places if place in casting.changed()]):
+    if casting is not None and (mine := sorted({*places} & {*casting.changed()})):
         runs = itertools.chain(runs, zip(itertools.repeat(mine), casting.edges(), strict=False))
     found = {place: _EdgesOf(outputs[place].high) for place in places}
     for moved, run in runs:  # one at a time: each holds all that was ranked in it
