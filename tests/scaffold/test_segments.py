@@ -148,3 +148,24 @@ def test_rows_at_which_bags_begin_start_with_the_first(tmp_path: Path) -> None:
     assert inputs["begins"][0] == 0
     assert (inputs["begins"].diff() >= 0).all()
     assert int(inputs["begins"].max()) <= len(inputs["rows"])
+
+
+def test_variances_of_a_batch_norm_in_evaluation_are_above_0(tmp_path: Path) -> None:
+    path = tmp_path / "normed.py"
+    lines = [
+        "import torch",
+        "class Normed(torch.nn.Module):",
+        "    def __init__(self):",
+        "        super().__init__()",
+        "        self.norm = torch.nn.BatchNorm1d(12)",
+        "        self.eval()",
+        "    def forward(self, x): return self.norm(x).amax(-1)",
+        "def get_inputs(): return [torch.randn(4, 12, 9)]",
+    ]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    project = init_project(path, out=tmp_path / "out", settings=ProjectSettings(devices=("cpu",)))
+    assert not project.unfit
+    assert not project.seeds[0].why
+    task = project.task.on("cpu")
+    inputs = draw(task, task.workloads["cpu"].search[0], "wide", np.random.default_rng(0))
+    assert 0.5 <= inputs["norm_running_var"].min() < inputs["norm_running_var"].max() <= 2.0

@@ -196,14 +196,18 @@ def _indexes(subject: UserOperation, layout: Layout, name: str) -> bool:
 def one_signed(subject: UserOperation) -> dict[str, tuple[float, float]]:
     """Return the ends of the floats of each argument that have one sign in the example: that next to 0, and the other.
 
-    Such are variances, probabilities, and logarithms of decays. An end that is nearly 0 is 0.
+    Such are variances, probabilities, and logarithms of decays. An end that is nearly 0 is 0. So are buffers of a
+    module: of equal ones, as the variances of a new batch norm are, the ends are half and double.
     """
     found = dict[str, tuple[float, float]]()
-    weights = set(subject.parameters.values())
+    buffers = {theirs for theirs, _ in subject.target.named_buffers()} if subject.construct else set[str]()
+    weights = {ours for theirs, ours in subject.parameters.items() if theirs not in buffers}
     for name, tensor in subject.inputs.items():
         valued = tensor.is_floating_point() and not tensor.is_meta  # what was captured has shapes alone
         if valued and name not in weights and tensor.numel() >= _FEWEST_IN_ORDER:
             near, far = sorted((float(tensor.float().min()), float(tensor.float().max())), key=abs)
+            if near == far and name in subject.parameters.values():
+                near, far = near / 2, far * 2
             if near != far and near * far >= 0 and isfinite(far):
                 found[name] = near if abs(near) > _NEARLY_0 * abs(far) else 0.0, far
     return found
