@@ -200,10 +200,8 @@ def one_signed(subject: UserOperation) -> dict[str, tuple[float, float]]:
     module: of equal ones, as the variances of a new batch norm are, the ends are half and double.
     """
     found = dict[str, tuple[float, float]]()
-    buffers = {theirs for theirs, _ in subject.target.named_buffers()} if subject.construct else set[str]()
-    weights = {
-        ours for theirs, ours in subject.parameters.items() if len(buffers) > _MOST_BUFFERS or theirs not in buffers
-    }
+    buffers = dict(subject.target.named_buffers()) if subject.construct else {}
+    weights = {x for name, x in subject.parameters.items() if name not in buffers or len(buffers) > _MOST_BUFFERS}
     for name, tensor in subject.inputs.items():
         valued = tensor.is_floating_point() and not tensor.is_meta  # what was captured has shapes alone
         if valued and name not in weights and tensor.numel() >= _FEWEST_IN_ORDER:
