@@ -9,7 +9,13 @@ from typing import Any
 
 from evokernel.errors import TaskError
 from evokernel.scaffold.loops.trace import Traced, extents, flop_terms, reduction_terms, settled, to_graph, trace
-from evokernel.scaffold.operation.dimensions import Layout, in_steps_of_two, shapes_at, with_one_size_fixed
+from evokernel.scaffold.operation.dimensions import (
+    Layout,
+    in_steps_of_two,
+    shapes_at,
+    with_a_pair_as_one,
+    with_one_size_fixed,
+)
 from evokernel.scaffold.operation.sizes import FIRST, SECOND, NotGeneral, NotGeneralSize, SymbolicSizes, in_python
 from evokernel.scaffold.operation.trial import counted_flops, operations_of
 from evokernel.scaffold.operation.user_operation import UserOperation
@@ -48,12 +54,13 @@ def analyse(
     """Return what an operation computes, and the layout for which that holds.
 
     That is the given one, or one in steps of two of a dimension: where only there all sizes follow simple rules, or
-    where a width is cut in halves, as in a rotary embedding. Or else one dimension stays as it is, where all numbers
-    follow simple rules only then, as `base ** (d / (d - 2))` does not. `own` are shapes by input that the layout must
-    have room for.
+    where a width is cut in halves, as in a rotary embedding. Before, two dimensions that are equal in the example are
+    one, where a size is the difference of both, as where one is padded to the other. Or else one dimension stays as it
+    is, where all numbers follow simple rules only then, as `base ** (d / (d - 2))` does not. `own` are shapes by input
+    that the layout must have room for.
     """
     layout, made = _analyse(subject, layout)
-    others = []
+    others = [with_a_pair_as_one(subject, layout)] * made.unruly
     if made.unruly or layout.sizes.cut_in_halves:
         others.append(in_steps_of_two(subject, layout))
     if made.unruly and made.largest and len(layout.dimensions) > 1:

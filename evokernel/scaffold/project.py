@@ -310,7 +310,7 @@ def whole_or_nothing(files: Iterable[Path]) -> Iterator[None]:
 def stem_of(subject: UserOperation) -> str:
     """Return the beginning of the names of a project's files."""
     name = subject.path.stem if subject.title in ("Model", "forward", "run") else subject.title
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|\W", "_", name).lower()
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|\W", "_", name).lower()
 
 
 def _cost(subject: UserOperation, layout: Layout, analysis: OperationAnalysis) -> WorkloadCosts:
@@ -342,7 +342,7 @@ def _remarks(subject: UserOperation, layout: Layout, plans: Mapping[str, Workloa
         made.append(f"{subject.name} changes {' and '.join(subject.in_place)} in place, and so do kernels")
     if subject.zeros:
         made.append(f"no effect on the results, so that kernels do not get them: {', '.join(subject.zeros)}")
-    if subject.construct and subject.target.training and subject.kept:
+    if subject.construct and subject.target.training and {*subject.kept} - subject.masks.keys():
         made.append(f"{subject.name} is in training mode; each call starts with its buffers as the file makes them")
     return made
 

@@ -45,8 +45,8 @@ class TaskDraft:
     """Inputs of floating-point numbers that the operation takes for sorted."""
     places: Mapping[str, tuple[str, str]]
     """Number of places that come once, and the size they stay below, by name of the input."""
-    segments: tuple[str, ...]
-    """Inputs of integers in order, many of them equal."""
+    segments: Mapping[str, bool]
+    """Inputs of integers in order, many of them equal, and whether the first one is 0, by name."""
     workloads: Mapping[str, WorkloadDraft]
     """By device class."""
     seeds: Mapping[str, str]
@@ -215,9 +215,10 @@ def call_text(subject: UserOperation) -> str:
     if subject.construct:
         pairs = "".join(f'        "{theirs}": {spelt(ours)},\n' for theirs, ours in subject.parameters.items())
         for name in subject.kept:
-            floating = subject.target.get_buffer(name).is_floating_point()
-            like = subject.pattern if floating else f"{subject.pattern}.device"
-            pairs += f'        "{name}": model.get_buffer("{name}").to({like}, copy=True),\n'
+            value, device = subject.target.get_buffer(name), f"{subject.pattern}.device"
+            like, mask = subject.pattern if value.is_floating_point() else device, subject.masks.get(name)
+            made = mask.text(device) if mask else f'model.get_buffer("{name}").to({like}, copy=True)'
+            pairs += f'        "{name}": {made},\n'
         for name in subject.zeros:
             shape, like = tuple(subject.target.get_parameter(name).shape), subject.pattern
             pairs += f'        "{name}": torch.zeros({shape}, dtype={like}.dtype, device={like}.device),\n'
@@ -268,7 +269,8 @@ def _generator_text(draft: TaskDraft, name: str, kind: str) -> str:
     if kind == "mask":
         return _mask_text(name, shape, draft.masks[name])
     if kind == "segments":
-        return template("segments.py.txt", name=name, count=shape[0], below=spelt(draft.ranges[name]), dtype=dtype)
+        below, kind = spelt(draft.ranges[name]), "begins" if draft.segments[name] else kind
+        return template(f"{kind}.py.txt", name=name, count=shape[0], below=below, dtype=dtype)
     each = draft.signed[name]
     marked = f"    numbers.reshape(-1)[1:][rng.random(numbers.size - 1) < {each.share}] = {each.mark}\n"
     return template(

@@ -13,6 +13,7 @@ from evokernel.scaffold.operation.dimensions import Layout, shapes_at
 from evokernel.scaffold.operation.rounding_growth import rounding_growth
 from evokernel.scaffold.operation.trial import in_one_thread, outputs_of
 from evokernel.scaffold.operation.user_operation import UserOperation
+from evokernel.source.expressions import evaluate
 
 _LEAST = (1, 2, 3, 4, 8, 16, 32)
 _LARGE_LEAST = 8
@@ -268,9 +269,12 @@ def _runs(subject: UserOperation, layout: Layout, dims: Dims, name: str, value: 
 
 def _finite(subject: UserOperation, layout: Layout, dims: Mapping[str, int], *, data: bool) -> bool:
     shapes = shapes_at(layout, dims)
+    # another shape is that of the larger of two sizes, say
+    due = [tuple(evaluate(extent, dims) for extent in shape) for shape in layout.outputs]
     try:
         if not data:
-            return all(item.numel() > 0 for item in outputs_of(subject, shapes))
+            made = outputs_of(subject, shapes)
+            return [tuple(item.shape) for item in made] == due and all(item.numel() > 0 for item in made)
         generator = torch.Generator().manual_seed(0)
         with torch.no_grad():
             inputs = subject.empty(shapes)
@@ -281,7 +285,8 @@ def _finite(subject: UserOperation, layout: Layout, dims: Mapping[str, int], *, 
     except Exception:  # noqa: BLE001 - a user's function may raise anything; then it does not run at this size
         return False
     flat = result if isinstance(result, (tuple, list)) else (result,)
-    return all(item.numel() > 0 and bool(torch.isfinite(item.double()).all()) for item in flat)
+    shown = [tuple(item.shape) for item in flat] == due and all(item.numel() > 0 for item in flat)
+    return shown and all(bool(torch.isfinite(item.double()).all()) for item in flat)
 
 
 def _probe_span(cost: WorkloadCosts, limits: WorkloadLimits, *, least: Dims) -> int:

@@ -73,7 +73,7 @@ def test_numbers_keep_the_sign_of_the_example_where_the_function_needs_it(tmp_pa
 def test_segments_are_many_in_order_with_equal_ones(file: Path, numbers: torch.Tensor, *, found: bool) -> None:
     subject = find_subject(file, example_inputs=[torch.ones(len(numbers), 4), numbers])
     layout = derive_layout(subject)
-    assert find_segments(subject, layout, find_bounds(subject, layout)) == ("ids",) * found
+    assert find_segments(subject, layout, find_bounds(subject, layout)) == ({"ids": False} if found else {})
 
 
 RAGGED = """
@@ -128,3 +128,44 @@ def test_lengths_may_add_up_to_a_number_that_the_function_declares(tmp_path: Pat
     layout = derive_layout(subject)
     assert layout.outputs[0][0] == 24
     assert find_lengths(subject, layout) == {"n": 24}
+
+
+def test_rows_at_which_bags_begin_start_with_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "bags.py"
+    lines = [
+        "import torch",
+        "import torch.nn.functional as F",
+        "def bags(table, rows, begins): return F.embedding_bag(rows, table, begins, mode='sum')",
+        "def get_inputs(): return [torch.randn(30, 8), torch.randint(30, (24,)), torch.arange(0, 24, 4)]",
+    ]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    project = init_project(path, out=tmp_path / "out", settings=ProjectSettings(devices=("cpu",)))
+    assert not project.unfit
+    assert not project.seeds[0].why
+    task = project.task.on("cpu")
+    workload = task.workloads["cpu"].search[0]
+    inputs = draw(task, workload, "normal", np.random.default_rng(0))
+    assert inputs["begins"][0] == 0
+    assert (inputs["begins"].diff() >= 0).all()
+    assert int(inputs["begins"].max()) <= len(inputs["rows"])
+
+
+def test_variances_of_a_batch_norm_in_evaluation_are_above_0(tmp_path: Path) -> None:
+    path = tmp_path / "normed.py"
+    lines = [
+        "import torch",
+        "class Normed(torch.nn.Module):",
+        "    def __init__(self):",
+        "        super().__init__()",
+        "        self.norm = torch.nn.BatchNorm1d(12)",
+        "        self.eval()",
+        "    def forward(self, x): return self.norm(x).amax(-1)",
+        "def get_inputs(): return [torch.randn(4, 12, 9)]",
+    ]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    project = init_project(path, out=tmp_path / "out", settings=ProjectSettings(devices=("cpu",)))
+    assert not project.unfit
+    assert not project.seeds[0].why
+    task = project.task.on("cpu")
+    inputs = draw(task, task.workloads["cpu"].search[0], "wide", np.random.default_rng(0))
+    assert 0.5 <= inputs["norm_running_var"].min() < inputs["norm_running_var"].max() <= 2.0

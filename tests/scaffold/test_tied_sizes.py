@@ -60,6 +60,19 @@ def unpacked(x, bits):
     return x * ((bits[:, None] >> torch.arange(0, 32, 4)[:, None]) & 15).reshape(-1, bits.shape[1])
 
 
+def long_convolution(x, k):
+    size = 2 * x.shape[1]
+    return torch.fft.irfft(torch.fft.rfft(x, n=size) * torch.fft.rfft(k, n=size), n=size)[:, : x.shape[1]]
+
+
+def rolled(cache, new):
+    return torch.cat([cache[:, new.shape[1] :], new], 1)
+
+
+def coded(x, packed, code):
+    return x * code[torch.stack([packed >> 4, packed & 15], -1).long()].flatten(1)
+
+
 def loss(x, labels):
     return F.cross_entropy(x, labels)
 
@@ -134,3 +147,23 @@ def test_signed_integers_beside_floats(tmp_path: Path) -> None:
     assert find_signed(subject, layout) == {"labels": ValueRange(0, layout.inputs["x"][1], -100, 0.25)}
     with pytest.raises(TaskError, match=r"'labels' go from -2 to 4, which loss refuses"):
         find_signed(*laid_out(tmp_path, "loss", torch.randn(8, 5), torch.tensor([4, -2, 2, -1, 0, 1, 1, 3])))
+
+
+def test_equal_sizes_of_which_one_is_padded_to_the_other_are_one(tmp_path: Path) -> None:
+    subject, layout = laid_out(tmp_path, "long_convolution", torch.randn(3, 20), torch.randn(3, 20))
+    layout, made = analyse(subject, layout)
+    assert layout.inputs["k"] == layout.inputs["x"]
+    assert made.traced is not None
+
+
+def test_rows_that_a_cache_takes_in_stay_as_many_as_they_are(tmp_path: Path) -> None:
+    _, layout = laid_out(tmp_path, "rolled", torch.randn(3, 20), torch.randn(3, 4))
+    assert layout.inputs["new_"][1] == 4
+    assert layout.outputs == (layout.inputs["cache"],)
+
+
+def test_a_table_that_bits_name_keeps_its_size(tmp_path: Path) -> None:
+    packed = torch.randint(256, (16, 8), dtype=torch.uint8)
+    _, layout = laid_out(tmp_path, "coded", torch.randn(16, 16), packed, torch.randn(16))
+    assert layout.inputs["code"] == (16,)
+    assert layout.example

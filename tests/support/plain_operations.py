@@ -284,6 +284,7 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
         lambda x: (
             functional.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False),
             functional.max_pool2d(x, 2, 3, ceil_mode=True),
+            functional.max_pool2d(x, (3, 2), (2, 1), (1, 0), 1, True, True)[1] * 0.5,
             functional.lp_pool2d(x.abs(), 3, 2),
         ),
         {"x": ("B", 2, 6, 9)},

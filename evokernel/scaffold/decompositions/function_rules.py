@@ -12,13 +12,13 @@ from unittest import mock
 import torch
 from torch.nn import functional
 
-_NAMES = ("bincount", "corrcoef", "cov", "quantile", "stft", "repeat_interleave", "tensor")
+_NAMES = ("bincount", "corrcoef", "cov", "logdet", "quantile", "stft", "repeat_interleave", "tensor")
 _torchs: dict[str, Callable[..., Any]] = {
     "batch_norm": functional.batch_norm,
     "one_hot": functional.one_hot,
     "pad": functional.pad,
     **{name: getattr(torch, name) for name in _NAMES},
-    **{name: getattr(torch.linalg, name) for name in ("inv", "solve")},
+    **{name: getattr(torch.linalg, name) for name in ("det", "inv", "slogdet", "solve")},
 }
 """Functions as they are, for arguments that no rule knows."""
 _MOST_ROWS = 20
@@ -166,15 +166,46 @@ def _solve(matrix: torch.Tensor, given: torch.Tensor, *, left: bool = True, **mo
         return _torchs["solve"](matrix, given, left=left, **more)
     batch = torch.broadcast_shapes(matrix.shape[:-2], given.shape[:-2])
     made = torch.cat([matrix.expand(*batch, count, count), given.expand(*batch, *given.shape[-2:])], -1)
-    rows = torch.arange(count, device=matrix.device)
+    return _eliminated(made, count)[0][..., count:]
+
+
+def _eliminated(made: torch.Tensor, count: int) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """Make the first `count` columns those of the unit matrix; return that, and the pivots, with signs of swaps."""
+    rows, pivots = torch.arange(count, device=made.device), list[torch.Tensor]()
     for step in range(count):
         column = torch.where(rows >= step, made[..., step].abs(), -1.0)
         best = column.argmax(-1, keepdim=True)
         order = torch.where(rows == step, best, torch.where(rows == best, step, rows))
         made = made.gather(-2, order.unsqueeze(-1).expand(made.shape))
+        due = made[..., step, step]
+        pivots.append(torch.where(best.squeeze(-1) == step, due, -due))
         pivot = made[..., step : step + 1, :] / made[..., step : step + 1, step : step + 1]
         made = torch.where((rows == step).unsqueeze(-1), pivot, made - made[..., step : step + 1] * pivot)
-    return made[..., count:]
+    return made, pivots
+
+
+def _pivots(matrix: torch.Tensor) -> torch.Tensor | None:
+    """Return the factors of a determinant; None of a matrix too large to be written out."""
+    if matrix.is_complex() or not 0 < matrix.shape[-1] <= _MOST_ROWS or matrix.shape[-2] != matrix.shape[-1]:
+        return None
+    return torch.stack(_eliminated(matrix, matrix.shape[-1])[1], -1)
+
+
+def _determinant(matrix: torch.Tensor) -> Any:
+    return _torchs["det"](matrix) if (found := _pivots(matrix)) is None else found.prod(-1)
+
+
+def _sign_and_logarithm(matrix: torch.Tensor) -> Any:
+    if (found := _pivots(matrix)) is None:
+        return _torchs["slogdet"](matrix)
+    return torch.return_types.linalg_slogdet((found.sign().prod(-1), found.abs().log().sum(-1)))
+
+
+def _logarithm_of_determinant(matrix: torch.Tensor) -> Any:
+    if _pivots(matrix) is None:
+        return _torchs["logdet"](matrix)
+    sign, size = _sign_and_logarithm(matrix)
+    return torch.where(sign < 0, torch.nan, size)
 
 
 def _inverse(matrix: torch.Tensor, **more: Any) -> Any:
@@ -214,13 +245,21 @@ _OF_TORCH: dict[str, Callable[..., Any]] = {
     "corrcoef": _corrcoef,
     "inverse": _inverse,
     "cov": _cov,
+    "det": _determinant,
+    "logdet": _logarithm_of_determinant,
     "quantile": _quantile,
     "repeat_interleave": _repeat_interleave,
+    "slogdet": _sign_and_logarithm,
     "stft": _stft,
     "take_along_dim": _take_along_dim,
 }
 _OF_NETWORKS: dict[str, Callable[..., Any]] = {"batch_norm": _batch_norm, "one_hot": _one_hot, "pad": _pad}
-_OF_ALGEBRA: dict[str, Callable[..., Any]] = {"inv": _inverse, "solve": _solve}
+_OF_ALGEBRA: dict[str, Callable[..., Any]] = {
+    "det": _determinant,
+    "inv": _inverse,
+    "slogdet": _sign_and_logarithm,
+    "solve": _solve,
+}
 FUNCTION_RULES: dict[Any, Callable[..., Any]] = {
     **{getattr(functional, name): rule for name, rule in _OF_NETWORKS.items()},
     **{getattr(torch.linalg, name): rule for name, rule in _OF_ALGEBRA.items()},

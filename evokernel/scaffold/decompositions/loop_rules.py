@@ -99,9 +99,44 @@ def _median(x: torch.Tensor, dim: int, keepdim: bool = False) -> Any:
     return middle if keepdim else [each.squeeze(dim) for each in middle]
 
 
+def _diagonal(x: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> torch.Tensor:
+    """Return elements of two equal places, looked up: torch's rule names memory, which a turned tensor has in turn."""
+    turned = x.movedim((dim1, dim2), (0, 1))
+    across, down = max(offset, 0), max(-offset, 0)
+    places = torch.arange(max(min(turned.shape[0] - down, turned.shape[1] - across), 0), device=x.device)
+    return turned[places + down, places + across].movedim(0, -1)
+
+
+def _with_diagonal(x: torch.Tensor, source: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """Return a tensor with another diagonal."""
+    if not source.numel():
+        return x
+    turned = x.movedim((dim1, dim2), (0, 1))
+    row, column = (torch.arange(extent, device=x.device) for extent in turned.shape[:2])
+    place = (row - max(-offset, 0)).clamp(0, source.shape[-1] - 1).unsqueeze(-1)
+    here = (column - row.unsqueeze(-1) == offset)[(...,) + (None,) * (x.ndim - 2)]
+    return torch.where(here, source.movedim(-1, 0)[place], turned).movedim((0, 1), (dim1, dim2))
+
+
+def _cholesky_solve(b: torch.Tensor, factor: torch.Tensor, upper: bool = False) -> torch.Tensor:
+    """Solve two triangular systems, one behind the other."""
+    lower, other = (factor.mT, factor) if upper else (factor, factor.mT)
+    half = torch.linalg.solve_triangular(lower, b, upper=False)
+    return torch.linalg.solve_triangular(other, half, upper=True)
+
+
+def _cholesky_inverse(factor: torch.Tensor, upper: bool = False) -> torch.Tensor:
+    whole = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device).expand(factor.shape)
+    return _cholesky_solve(whole, factor, upper)
+
+
 LOOP_RULES: dict[Any, Callable[..., Any]] = {
     _aten.scatter.value: _scatter,
+    _aten.cholesky_inverse.default: _cholesky_inverse,
+    _aten.cholesky_solve.default: _cholesky_solve,
     _aten.roll.default: _roll,
+    _aten.diagonal.default: _diagonal,
+    _aten.diagonal_scatter.default: _with_diagonal,
     _aten.constant_pad_nd.default: _padded,
     _aten._euclidean_dist.default: _distances,
     _aten._cdist_forward.default: _distances,

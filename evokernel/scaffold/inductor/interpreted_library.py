@@ -33,7 +33,9 @@ class InterpretedLibrary:
             made = np.asarray(function(*values).numpy())
             kind = tl.int1 if own in _TRUTHS else tl.int64 if name == "llrint" else first.dtype
             made = made.astype({tl.int1: np.bool_, tl.int64: np.int64}.get(kind, first.handle.data.dtype))
-            shape = made.shape
+            # the interpreter keeps single numbers, such as those of sizes, in arrays of one element
+            blocks = any(hasattr(each, "type") and each.type.is_block() for each in arguments)
+            shape = made.shape if blocks else ()
             return tl.core.tensor(TensorHandle(made, kind), tl.block_type(kind, list(shape)) if shape else kind)
 
         return call

@@ -90,10 +90,7 @@ class OperationConverter:
             self._values[node] = constant_tensor(self._graph, node, self._kind(node), self._constant)
             return
         if node.target is operator.getitem and node.args[0] in self._parts:
-            parts = self._parts[node.args[0]]
-            if node.args[1] >= len(parts):
-                raise NotGeneral("the places of the largest elements of windows have no naive loop yet")
-            self._values[node] = parts[node.args[1]]
+            self._values[node] = self._parts[node.args[0]][node.args[1]]
             return
         library, _, name = str(node.target).partition(".")
         name = name.partition(".")[0]
@@ -115,7 +112,7 @@ class OperationConverter:
             return self._parts_of(name, node)
         if name.startswith("max_pool"):
             shape, count = _shapes(node)[0], _axes(node)
-            return [max_pooling(self._graph, self.value(node.args[0]), node.args[1:], shape, count=count)]
+            return max_pooling(self._graph, self._sizes, self.value(node.args[0]), node.args[1:], shape, count=count)
         if str(node.target) in ("aten.max.dim", "aten.min.dim"):
             return [self._extreme(node, f"{kind}{name}") for kind in ("a", "arg")]
         if name == "linalg_cholesky_ex":

@@ -23,7 +23,7 @@ from evokernel.scaffold.loops.constant_tensors import held_numbers
 from evokernel.scaffold.loops.operation_graph import Node
 from evokernel.scaffold.loops.reduction_sizes import ReductionSize, with_reduction_sizes
 from evokernel.scaffold.loops.torch_operations import OperationConverter
-from evokernel.scaffold.operation.sizes import FIRST, SECOND, NotGeneral, NotGeneralSize, Rule, SymbolicSizes
+from evokernel.scaffold.operation.sizes import FIRST, NEAR, SECOND, NotGeneral, NotGeneralSize, Rule, SymbolicSizes
 from evokernel.scaffold.operation.trial import without_data
 
 Call = Callable[[dict[str, Any]], Any]
@@ -116,7 +116,8 @@ def settled(
     *,
     dtypes: Mapping[str, torch.dtype],
 ) -> SymbolicSizes:
-    """Return sizes whose rules hold at further dimensions, too: two traces fit several rules for halves of halves.
+    """Return sizes whose rules hold at further dimensions, too: two traces fit several rules for halves of halves, and
+    a difference of sizes may look like another one less some number.
 
     Args:
         graphs: both traces.
@@ -127,7 +128,7 @@ def settled(
 
     Raises `NotGeneralSize` where no simple rule is left.
     """
-    if all(quotient.divisor == 1 for quotient in sizes.quotients.values()):
+    if all(each.divisor == 1 and abs(each.offset) <= NEAR for each in sizes.quotients.values()):
         return sizes
     found = list[tuple[Mapping[str, int], dict[int, int]]]()
     for dims, shapes in further:

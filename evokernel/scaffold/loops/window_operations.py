@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 from evokernel.scaffold.loops.operation_graph import Node, OperationGraph, Shape
-from evokernel.scaffold.operation.sizes import NotGeneral
+from evokernel.scaffold.operation.sizes import NotGeneral, SymbolicSizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +70,21 @@ def convolution(graph: OperationGraph, given: Sequence[Any], attributes: Sequenc
 
 def pooling(graph: OperationGraph, x: Node, axes: Sequence[WindowAxis], taps: Shape, out: Shape, *, op: str) -> Node:
     """Return the `sum` or `amax` over the windows of the last axes."""
-    lead = len(x.shape) - len(axes)
-    count = len(axes)
+    outside = "0.0f" if op == "sum" else "-INFINITY"
+    value = _in_windows(graph, x, axes, taps, out, outside=outside)
+    return graph.reduce(op, value, tuple(range(len(out), len(out) + len(taps))))
+
+
+def _in_windows(
+    graph: OperationGraph, x: Node, axes: Sequence[WindowAxis], taps: Shape, out: Shape, *, outside: str
+) -> Node:
+    """Return the elements of the windows of the last axes, whose places in a window are axes behind all others."""
+    lead, count = len(x.shape) - len(axes), len(axes)
     places, tap = range(lead, lead + count), range(lead + count, lead + 2 * count)
     value = _windowed(graph, x, axes, first=lead, out=out[lead:], taps=taps)
     pairs = [dim for pair in zip(places, tap, strict=True) for dim in pair]
     value = graph.broadcast(value, (*out, *taps), (*range(lead), *pairs))
-    outside = "0.0f" if op == "sum" else "-INFINITY"
-    value = _inside(graph, value, axes, (*zip(places, tap, strict=True),), x.shape[lead:], outside)
-    return graph.reduce(op, value, tuple(tap))
+    return _inside(graph, value, axes, (*zip(places, tap, strict=True),), x.shape[lead:], outside)
 
 
 def _windowed(
@@ -126,13 +132,34 @@ def average_pooling(graph: OperationGraph, x: Node, given: Sequence[Any], out: S
     return graph.pointwise("div", total, pooling(graph, ones, axes, taps, out, op="sum"))
 
 
-def max_pooling(graph: OperationGraph, x: Node, given: Sequence[Any], out: Shape, *, count: int) -> Node:
-    """Return the largest elements of windows; `given` follows the input in `aten.max_pool2d_with_indices`."""
+def max_pooling(
+    graph: OperationGraph, sizes: SymbolicSizes, x: Node, given: Sequence[Any], out: Shape, *, count: int
+) -> list[Node]:
+    """Return the largest elements of windows, and their places in the last axes as one.
+
+    `given` follows the input in `aten.max_pool2d_with_indices`.
+    """
     numbers: list[Any] = [*given, *([], [0], [1], False)[len(given) - 1 :]]
     size, stride, padding, dilation, ceil = numbers
     taps = tuple(each_axis(size, count))
     axes = _window_axes([taps, stride or taps, padding or [0], dilation or [1]], ceil=ceil)
-    return pooling(graph, x, axes, taps, out, op="amax")
+    value = _in_windows(graph, x, axes, taps, out, outside="-INFINITY")
+    lead = len(out)
+    flat = (*out, prod(taps))
+    flat_value = graph.node("collapse", (value,), attrs=(lead, lead + count - 1), shape=flat, kind=value.kind)
+    tap, place = graph.reduce("argmax", flat_value, (lead,)), graph.number("0", "int64_t")
+
+    def whole(op: str, *args: Node | int | str) -> Node:
+        numbers = (each if isinstance(each, Node) else graph.number(str(each), "int64_t") for each in args)
+        return graph.pointwise(op, *numbers, kind="int64_t")
+
+    for number, axis in enumerate(axes):
+        dim = lead - count + number
+        counted = graph.node("iota", (), attrs=(-axis.padding, axis.stride), shape=(out[dim],), kind="int64_t")
+        within = whole("remainder", whole("div", tap, prod(taps[number + 1 :])), taps[number])
+        here = whole("add", graph.broadcast(counted, out, (dim,)), whole("mul", within, axis.dilation))
+        place = whole("add", whole("mul", place, sizes.text(x.shape[dim])), here)
+    return [graph.reduce("amax", value, tuple(range(lead, lead + count))), place]
 
 
 def _window_axes(numbers: Sequence[Any], *, ceil: bool) -> list[WindowAxis]:

@@ -134,8 +134,17 @@ def with_equal_sizes_as_one(subject: UserOperation, layout: Layout, names: Colle
     )
     example = {name: tuple(tensor.shape) for name, tensor in subject.inputs.items()}
     with suppress(NotGeneral):
-        return _layout(subject, example, joined, outputs_of(subject, example))
+        return replace(_layout(subject, example, joined, outputs_of(subject, example)), stepped=layout.stepped)
     return layout
+
+
+def with_a_pair_as_one(subject: UserOperation, layout: Layout) -> Iterator[Layout]:
+    """Yield the layout once for each two dimensions that are equal in the example, with these as one.
+
+    Raises `TaskError` as `derive_layout`.
+    """
+    joined = (with_equal_sizes_as_one(subject, layout, pair) for pair in combinations(layout.example, 2))
+    return (each for each in joined if len(each.example) < len(layout.example))
 
 
 def with_one_size_fixed(subject: UserOperation, layout: Layout) -> Iterator[Layout]:
@@ -314,6 +323,8 @@ def _layout(
         if not wrong:
             break
         sizes = SymbolicSizes(sizes.names, wrong={*sizes.wrong, *wrong})
+    if _other_order(subject, example, dimensions, sizes, shapes_1, result):
+        raise NotGeneral("the outputs follow from these sizes in another way where another one is the larger")
     return Layout(
         dimensions=dimensions,
         inputs={name: _symbolic(shape, sizes) for name, shape in one.items()},
@@ -322,6 +333,32 @@ def _layout(
         strides={name: _strides(one[name], order, sizes) for name, order in subject.orders.items()},
         sizes=sizes,
     )
+
+
+def _other_order(
+    subject: UserOperation,
+    example: Shapes,
+    dimensions: Sequence[Dimension],
+    sizes: SymbolicSizes,
+    shapes: Sequence[tuple[int, ...]],
+    result: Sequence[Any],
+) -> bool:
+    """Say whether outputs have other shapes than they should at the example, or where another size is the larger.
+
+    A cache from which as many rows go as come in is as long as both where more come in than it has.
+    """
+    back = FIRST[: len(dimensions)][::-1]
+    tried: list[tuple[Sequence[int], Sequence[tuple[int, ...]]]] = [
+        ([each.example for each in dimensions], [tuple(each.shape) for each in result])
+    ]
+    with suppress(TaskError):  # not every operation takes sizes of every order
+        groups = [(each.axes, each.unit) for each in dimensions]
+        tried.append((back, _output_shapes(subject, _with(example, groups, back))))
+    for values, due in tried:
+        dims = dict(zip(sizes.names, values, strict=True))
+        if [tuple(sizes.at(extent, dims) for extent in shape) for shape in shapes] != due:
+            return True
+    return False
 
 
 def _output_shapes(subject: UserOperation, inputs: Shapes) -> list[tuple[int, ...]]:

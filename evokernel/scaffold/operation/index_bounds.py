@@ -2,19 +2,25 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations, pairwise, product
+from itertools import chain, pairwise, product
 from math import isfinite
 
 import torch
 
 from evokernel.errors import TaskError
-from evokernel.scaffold.operation.dimensions import Layout, shapes_at, with_equal_sizes_as_one, with_one_size_fixed
+from evokernel.scaffold.operation.dimensions import (
+    Layout,
+    shapes_at,
+    with_a_pair_as_one,
+    with_equal_sizes_as_one,
+    with_one_size_fixed,
+)
 from evokernel.scaffold.operation.trial import in_one_thread, reads_integers, runs
 from evokernel.scaffold.operation.user_operation import UserOperation
 from evokernel.source.expressions import evaluate
 
-_SIZE, _TINY, _MOST_UNEVEN = 19, 3, 5
-"""Small sizes beside a far smaller one, and the most dimensions for which each is tried so."""
+_SIZE, _TINY, _MOST_UNEVEN, _MOST_BUFFERS = 19, 3, 5, 12
+"""Small sizes beside a far smaller one, the most dimensions for which each is tried so, and buffers with generators."""
 _FEWEST_IN_ORDER = 8
 """Numbers of an input that are in order by chance once in thousands of times, and of one sign once in a hundred."""
 _NEARLY_0 = 0.01
@@ -31,9 +37,9 @@ def tied_by_indices(subject: UserOperation, layout: Layout) -> Layout:
     """
     if not reads_integers(subject):  # what it computes with is no question of values
         return layout
-    layout = _tied_by_ranks(subject, _tied(subject, layout))
+    apart, layout = layout, _tied_by_ranks(subject, _tied(subject, layout))
     if not _fits(subject, layout, uneven=True):
-        fixed = with_one_size_fixed(subject, layout)
+        fixed = chain(with_one_size_fixed(subject, layout), with_one_size_fixed(subject, apart))
         useful = (each for each in fixed if each.dimensions or each.stepped)
         return next((each for each in useful if _fits(subject, each, uneven=True)), layout)
     return layout
@@ -91,8 +97,7 @@ def _tied_by_ranks(subject: UserOperation, layout: Layout) -> Layout:
 
 def _with_a_pair_as_one(subject: UserOperation, layout: Layout, fits: Callable[[Layout], bool]) -> Layout | None:
     """Return the layout with two equal sizes as one, so that it fits; None where no two do."""
-    joined = (with_equal_sizes_as_one(subject, layout, pair) for pair in combinations(layout.example, 2))
-    return next((each for each in joined if len(each.example) < len(layout.example) and fits(each)), None)
+    return next(filter(fits, with_a_pair_as_one(subject, layout)), None)
 
 
 def _ones(tensor: torch.Tensor) -> None:
@@ -108,14 +113,17 @@ def find_bounds(subject: UserOperation, layout: Layout) -> dict[str, str | int]:
     """Return what each input of integers stays below, by name; nothing for signed ones.
 
     An input that raises an error from a size on, and not before, holds indices into that size. Any other range is the
-    example's. Bytes take all values, unless the example's stay in the lower half of those above 0.
+    example's. Bytes take all values, unless the example's stay in the lower half of those above 0; so do integers of a
+    module that are all 0 and no indices, as weights are before a model is loaded.
     """
     found: dict[str, str | int] = {}
-    ends = {**find_offsets(subject, layout), **find_lengths(subject, layout)}
+    ends = {**find_offsets(subject, layout), **find_lengths(subject, layout), **find_begins(subject, layout)}
     for name, tensor in subject.inputs.items():
         if tensor.is_floating_point() or tensor.dtype == torch.bool:
             continue
         low, high = int(tensor.min()), int(tensor.max())
+        if _is_placeholder(subject, name) and (tensor.element_size() == 1 or not _indexes(subject, layout, name)):
+            continue
         if name in ends:
             found[name] = f"{ends[name]} + 1"
         elif tensor.element_size() == 1:
@@ -149,10 +157,14 @@ def find_signed(subject: UserOperation, layout: Layout) -> dict[str, ValueRange]
     found: dict[str, ValueRange] = {}
     beside_floats = any(each.is_floating_point() for each in subject.inputs.values())
     for name, tensor in subject.inputs.items() if beside_floats else ():
-        if tensor.is_floating_point() or tensor.element_size() == 1 or int(tensor.min()) >= 0:
+        if tensor.is_floating_point() or tensor.element_size() == 1:
             continue
         low, high = int(tensor.min()), int(tensor.max())
-        if int(tensor[tensor < 0].max()) == low < 0 <= high:
+        if _is_placeholder(subject, name) and not _indexes(subject, layout, name):
+            low, high = torch.iinfo(tensor.dtype).min, torch.iinfo(tensor.dtype).max
+        if low >= 0:
+            continue
+        if tensor.any() and int(tensor[tensor < 0].max()) == low < 0 <= high:
             size = _indexed(subject, layout, name, _small(layout)[0])
             found[name] = ValueRange(0, size or high + 1, low, round(float((tensor < 0).double().mean()), 3))
         else:
@@ -172,17 +184,30 @@ def find_signed(subject: UserOperation, layout: Layout) -> dict[str, ValueRange]
     return found
 
 
+def _is_placeholder(subject: UserOperation, name: str) -> bool:
+    """Say whether integers of a module are all 0, as those of quantised layers are before a model is loaded."""
+    return name in subject.parameters.values() and not subject.inputs[name].any()
+
+
+def _indexes(subject: UserOperation, layout: Layout, name: str) -> bool:
+    return _indexed(subject, layout, name, _small(layout)[0]) is not None
+
+
 def one_signed(subject: UserOperation) -> dict[str, tuple[float, float]]:
     """Return the ends of the floats of each argument that have one sign in the example: that next to 0, and the other.
 
-    Such are variances, probabilities, and logarithms of decays. An end that is nearly 0 is 0.
+    Such are variances, probabilities, and logarithms of decays. An end that is nearly 0 is 0. So are buffers of a
+    module: of equal ones, as the variances of a new batch norm are, the ends are half and double.
     """
     found = dict[str, tuple[float, float]]()
-    weights = set(subject.parameters.values())
+    buffers = dict(subject.target.named_buffers()) if subject.construct else {}
+    weights = {x for name, x in subject.parameters.items() if name not in buffers or len(buffers) > _MOST_BUFFERS}
     for name, tensor in subject.inputs.items():
         valued = tensor.is_floating_point() and not tensor.is_meta  # what was captured has shapes alone
         if valued and name not in weights and tensor.numel() >= _FEWEST_IN_ORDER:
             near, far = sorted((float(tensor.float().min()), float(tensor.float().max())), key=abs)
+            if near == far and name in subject.parameters.values():
+                near, far = near / 2, far * 2
             if near != far and near * far >= 0 and isfinite(far):
                 found[name] = near if abs(near) > _NEARLY_0 * abs(far) else 0.0, far
     return found
@@ -230,19 +255,44 @@ def find_lengths(subject: UserOperation, layout: Layout) -> dict[str, str | int]
     return {name: extent for name, extent in found.items() if not fits({**found, name: 0})}
 
 
-def find_segments(subject: UserOperation, layout: Layout, ranges: Mapping[str, str | int]) -> tuple[str, ...]:
+def find_begins(subject: UserOperation, layout: Layout) -> dict[str, str | int]:
+    """Return the extent that an input's values go up to, by name, where they say at which row each part begins.
+
+    They rise from 0 on in the example, and the reference refuses others at small sizes, as `F.embedding_bag` does.
+    """
+    found: dict[str, str | int] = {}
+    offsets, dims = find_offsets(subject, layout), _small(layout)[0]
+    for name, tensor in subject.inputs.items():
+        whole = name not in offsets and tensor.dtype in (torch.int32, torch.int64) and tensor.ndim == 1
+        if not whole or tensor.numel() == 1 or tensor[0] or not tensor.any() or (tensor.diff() < 0).any():
+            continue
+        if not _accepts(subject, layout, dims, name, 0) or _accepts(subject, layout, dims, name, 1):
+            continue
+        for extent, size in _extents(layout, dims):
+            inputs = _small_inputs(subject, layout, dims, find_lengths(subject, layout))
+            ends = [torch.linspace(0, size + more, inputs[name].numel()) for more in (0, 1)]
+            if [_runs(subject, {**inputs, name: each.to(tensor.dtype)}) for each in ends] == [True, False]:
+                found[name] = extent
+                break
+    return found
+
+
+def find_segments(subject: UserOperation, layout: Layout, ranges: Mapping[str, str | int]) -> dict[str, bool]:
     """Return the inputs whose numbers are in order in the example, many of them equal, and stay below a size.
 
-    Such are the numbers of segments that rows belong to. Numbers that are offsets or lengths are none.
+    Such are the numbers of segments that rows belong to, and the rows at which parts begin, of which the first must be
+    0: True says that. Numbers that are offsets or lengths are none.
     """
+    begins = find_begins(subject, layout)
     others = {**find_offsets(subject, layout), **find_lengths(subject, layout)}
     found = []
     for name, tensor in subject.inputs.items():
         whole = name in ranges and name not in others and tensor.dtype in (torch.int32, torch.int64)
         if whole and tensor.ndim == 1 and tensor.numel() >= _FEWEST_IN_ORDER:
             steps = tensor.diff()
-            found += [name] * bool((steps >= 0).all() and (steps == 0).any() and (steps > 0).any())
-    return tuple(found)
+            some = bool((steps == 0).any()) and bool((steps > 0).any()) and bool((steps >= 0).all())
+            found += [name] * (some and name not in begins)
+    return {**dict.fromkeys(found, False), **dict.fromkeys(begins, True)}
 
 
 def unsorted_offsets(subject: UserOperation, layout: Layout) -> str:
@@ -325,9 +375,20 @@ def _small_inputs(
             tensor[-1] += total % tensor.numel()
         elif tensor.is_floating_point():
             floats(tensor)
+        elif _is_packed(subject.inputs[name]):  # any bits that it may have
+            ends = torch.iinfo(tensor.dtype)
+            tensor.random_(ends.min, ends.max + 1, generator=torch.Generator().manual_seed(0))
         else:
             tensor.zero_()
     return inputs
+
+
+def _is_packed(tensor: torch.Tensor) -> bool:
+    """Say whether integers of the example take all bits of their type, as bytes and packed numbers do."""
+    if tensor.dtype not in (torch.int8, torch.uint8, torch.int32):
+        return False
+    ends = torch.iinfo(tensor.dtype)
+    return int(tensor.min()) < ends.min // 2 or (not ends.min and int(tensor.max()) > ends.max // 2)
 
 
 def _runs(subject: UserOperation, inputs: Mapping[str, torch.Tensor]) -> bool:

@@ -13,7 +13,8 @@ from math import prod
 FIRST = (1009, 1423, 1877, 2389, 2963, 3607, 4327, 5119, 5987, 6947, 7993, 9127, 10357, 11689, 13121, 14657)
 SECOND = (1112, 1600, 2128, 2704, 3312, 3992, 4728, 5536, 6400, 7336, 8328, 9392, 10528, 11744, 13032, 14400)
 _OFFSET = 64
-_DIVISORS, _OFFSET_OF_A_QUOTIENT = range(2, 9), 8
+_DIVISORS, NEAR = range(2, 9), 8
+"""Divisors of sizes, and what may be added to a quotient: with more, a rule may be a coincidence."""
 
 
 class NotGeneral(ValueError):
@@ -128,7 +129,7 @@ class SymbolicSizes:
             for divisor in _DIVISORS
             for add in range(divisor)
             if (quotient := Quotient(base, add, divisor, first - (base + add) // divisor)).at(base_2) == second
-            and abs(quotient.offset) <= _OFFSET_OF_A_QUOTIENT
+            and abs(quotient.offset) <= NEAR
             and (first, quotient) not in self.wrong
         ]
         return min(found, key=lambda each: (each.divisor, abs(each.offset), each.add), default=None)

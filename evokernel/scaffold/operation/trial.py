@@ -246,8 +246,9 @@ def _reason(error: Exception) -> str:
     if isinstance(error, DynamicOutputShapeException):
         return (
             f"makes a tensor whose shape depends on values ({error}); a kernel gets outputs of known shapes. Use "
-            "torch.where or a mask in its place, or return a tensor of the largest shape and a count; what counts or "
-            "adds up by number is torch.zeros(n, device=...).index_add(0, numbers, values)"
+            "torch.where(condition, x, 0) or weigh by a mask in its place, for experts y = y + expert(x) * (weights * "
+            "(selected == e)).sum(-1, keepdim=True), or return a tensor of the largest shape and a count; what counts "
+            "or adds up by number is torch.zeros(n, device=...).index_add(0, numbers, values)"
         )
     if isinstance(error, DataDependentOutputException):
         return (

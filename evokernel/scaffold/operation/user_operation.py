@@ -16,6 +16,7 @@ from torch.func import functional_call
 from evokernel.errors import TaskError
 from evokernel.evaluate.numerics.arrays import torch_dtype
 from evokernel.scaffold.operation.example_text import inputs_line, parse_inputs, parse_tensor
+from evokernel.scaffold.operation.module_buffers import BandMask, band_masks, is_input
 from evokernel.scaffold.operation.nested_values import NestedArgument, can_be_spelt, results_of, taken_apart
 from evokernel.scaffold.operation.user_file import helpers, load_source, refuse_held_module
 from evokernel.task import DTYPES
@@ -65,6 +66,8 @@ class UserOperation:
     """
     nested: Mapping[str, NestedArgument] = field(default_factory=dict)
     """Arguments that hold tensors, by the operation's own names; their tensors are inputs."""
+    masks: Mapping[str, BandMask] = field(default_factory=dict)
+    """Buffers that are masks around a diagonal, by the module's own names; a kernel computes them."""
     single: frozenset[str] = frozenset()
     """Inputs that have no axes in the operation, and one axis of one element for a kernel."""
     tried: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -115,11 +118,11 @@ class UserOperation:
         weights = {theirs: inputs[ours] for theirs, ours in self.parameters.items()}
         like = inputs[self.pattern]
         for name in self.kept:
-            value = self.target.get_buffer(name)
-            weights[name] = value.to(like if value.is_floating_point() else like.device, copy=True)
+            value, mask = self.target.get_buffer(name), self.masks.get(name)
+            near: Any = like if value.is_floating_point() else like.device
+            weights[name] = mask.made(near) if mask else value.to(near, copy=True)
         for name in self.zeros:
-            shape = tuple(self.target.get_parameter(name).shape)
-            weights[name] = torch.zeros(shape, dtype=like.dtype, device=like.device)
+            weights[name] = like.new_zeros(self.target.get_parameter(name).shape)
         return functional_call(self.target, weights, given, named)
 
     @property
@@ -208,6 +211,7 @@ def find_subject(
         parameters={theirs: ours for theirs, (ours, _) in weights.items()},
         kept=tuple(key for key, _ in target.named_buffers() if key not in weights) if construct else (),
         construct=construct,
+        masks=band_masks(target),
         single=single,
     )
 
@@ -354,20 +358,16 @@ def _annotated(name: str, parameter: inspect.Parameter) -> Any:
 
 
 def _weights(module: torch.nn.Module, *, taken: set[str]) -> dict[str, tuple[str, torch.Tensor]]:
-    """Return parameters and buffers of floats or indices, by their names there: the name as an argument, the value."""
+    """Return parameters and buffers that are inputs, by their names there: the name as an argument, and the value."""
     made: dict[str, tuple[str, torch.Tensor]] = {}
     for theirs, value in (*module.named_parameters(), *module.named_buffers()):
-        if value.is_floating_point() or _may_be_indices(value):
+        if is_input(value):
             ours = argument_name(theirs.replace(".", "_") if theirs[0].isalpha() else f"p{theirs.replace('.', '_')}")
             while ours in taken:
                 ours += "_"
             taken.add(ours)
             made[theirs] = (ours, value.detach())
     return made
-
-
-def _may_be_indices(value: torch.Tensor) -> bool:
-    return value.dtype in (torch.int32, torch.int64) and value.numel() > 1 and int(value.min()) >= 0
 
 
 def argument_name(name: str) -> str:

@@ -54,6 +54,31 @@ def test_the_interpreter_folds_slices_by_functions_of_a_kernels_own(tmp_path: Pa
     assert not done.returncode, done.stderr
 
 
+NUMBERS = """
+import torch, triton, triton.language as tl
+from evokernel.scaffold.inductor.interpreted_library import InterpretedLibrary
+
+libdevice = InterpretedLibrary()
+
+@triton.jit
+def kernel(out, size):
+    rows, columns = tl.arange(0, 4)[:, None], tl.arange(0, 8)[None, :]
+    root = libdevice.pow((size / 2).to(tl.float64), tl.full([], 0.5, tl.float64))
+    whole = tl.broadcast_to(root, [4, 8]).to(tl.float32)
+    tl.store(out + rows * 8 + columns, whole + libdevice.sqrt(columns.to(tl.float32)))
+
+kernel[(1,)](out := torch.empty(4, 8), 18)
+torch.testing.assert_close(out, 3 + torch.arange(8.0).sqrt().expand(4, 8))
+"""
+
+
+def test_functions_of_single_numbers_give_single_numbers(tmp_path: Path) -> None:
+    (path := tmp_path / "single.py").write_text(NUMBERS, encoding="utf-8")
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    done = subprocess.run([sys.executable, str(path)], env=environment, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
+
+
 UNTOUCHED = """
 import json, sys, torch
 from pathlib import Path
