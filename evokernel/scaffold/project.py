@@ -53,6 +53,8 @@ _ENDS: Mapping[str, str] = {"cpp": ".cpp", "triton": "_triton.py", "cuda": ".cu.
 _MOST_COMPILED = 600
 """Operations of torch in all steps that a reference takes in Python which a compiler is asked to write down."""
 
+_NAMED = 3
+"""Inputs that a remark names, where there may be many."""
 _ROOM_FOR_COMPILERS = {"cpp": (3.0, COMPILE_S), "triton": (18.0, GPU_COMPILE_S)}
 """By language, the time of a compiler that a search's own limit has room for on a busy machine, and the limit that the
 config gives to kernels that take more, both in s."""
@@ -354,7 +356,8 @@ def _left_out(draft: TaskDraft) -> str:
 
 
 def _in_order(draft: TaskDraft) -> str:
-    names, signed = " and ".join(draft.segments), " and ".join(draft.signs)
+    names, signed = " and ".join(draft.segments), " and ".join([*draft.signs][:_NAMED])
+    signed += f" and {len(draft.signs) - _NAMED} more" * (len(draft.signs) > _NAMED)
     said = [f"the numbers in {names} are in order in your example, and kernels may rely on it"] * bool(names)
     said += [f"the numbers in {signed} have one sign in your example, and kernels may rely on it"] * bool(signed)
     said += [f"{mask.closed:g} stands in places of {name}, as in your example" for name, mask in draft.masks.items()]

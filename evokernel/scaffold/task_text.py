@@ -20,6 +20,8 @@ from evokernel.scaffold.workloads import Dims, WorkloadDraft
 from evokernel.task import DISTRIBUTIONS
 
 _LINE = 110
+_FEW_RANGES, _ALL = 3, "ranges"
+"""Inputs with a range whose generators are apart, and the name of one for more of them."""
 _SHORT = {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 
 
@@ -123,7 +125,7 @@ def task_text(draft: TaskDraft, *, stem: str, out: Path) -> str:
             f"            {_tensor_text(draft, name, shape, output=True)},\n"
             for name, shape in list(zip(outputs, layout.outputs, strict=True))[len(subject.in_place) :]
         ),
-        generators="".join(_generator_text(draft, name, kind) for name, kind in draft.generated.items()),
+        generators=_generators_text(draft),
         numpy="import numpy as np\n" * bool(draft.generated),
         size_arguments=", ".join(f"{name}: int" for name in names),
         size_comma=", " if names else "",
@@ -238,7 +240,7 @@ def _tensor_text(draft: TaskDraft, name: str, shape: tuple[str | int, ...], *, o
     parts = [f'"{name}"', _tuple_text(shape), *([f'"{dtype}"'] if dtype != "float32" else [])]
     parts += [f"below={_extent_text(below)}"] if below is not None else []
     made = draft.generated
-    parts += [f"generator={name}_{made[name]}"] if name in made and not output else []
+    parts += [f"generator={_generator_name(draft, name)}"] if name in made and not output else []
     parts += [f"scale={draft.scales[name]}"] if name in draft.scales and not output else []
     parts += (
         [f"strides={_tuple_text(draft.layout.strides[name])}"] if name in draft.layout.strides and not output else []
@@ -248,28 +250,46 @@ def _tensor_text(draft: TaskDraft, name: str, shape: tuple[str | int, ...], *, o
     return f"Tensor({', '.join(parts)})"
 
 
+def _generators_text(draft: TaskDraft) -> str:
+    """Return the functions that make inputs; those of many ranges are one, which is asked once for all of them."""
+    names = {name: _generator_name(draft, name) for name in draft.generated}
+    text = "".join(_generator_text(draft, name, kind) for name, kind in draft.generated.items() if names[name] != _ALL)
+    joined = [name for name, made in names.items() if made == _ALL]
+    lines = []
+    for name in joined:
+        near, far = draft.signs[name]
+        shape = "".join(f"{_sized(extent)}, " for extent in draft.layout.inputs[name]).rstrip(" ")
+        lines.append(f'        ("{name}", {near:.3g}, {far:.3g}, ({shape})),\n')
+    return text + (template("ranges.py.txt", ranges="".join(lines)) if joined else "")
+
+
+def _generator_name(draft: TaskDraft, name: str) -> str:
+    kind = draft.generated[name]
+    return _ALL if kind == "range" and len(draft.signs) > _FEW_RANGES else f"{name}_{kind}"
+
+
+def _sized(extent: str | int) -> str:
+    return re.sub(r"[A-Z]\w*", r'sizes["\g<0>"]', str(extent))
+
+
 def _generator_text(draft: TaskDraft, name: str, kind: str) -> str:
     """Return the function that makes an input of some kind, `TaskDraft.generated`."""
-
-    def spelt(extent: str | int) -> str:
-        return re.sub(r"[A-Z]\w*", r'sizes["\g<0>"]', str(extent))
-
-    shape, dtype = [spelt(extent) for extent in draft.layout.inputs[name]], draft.dtypes[name]
+    shape, dtype = [_sized(extent) for extent in draft.layout.inputs[name]], draft.dtypes[name]
     if kind in ("offsets", "lengths"):
         (count,), total = shape, (draft.offsets if kind == "offsets" else draft.lengths)[name]
-        return template(f"{kind}.py.txt", name=name, total=str(total), count=count, end=spelt(total), dtype=dtype)
+        return template(f"{kind}.py.txt", name=name, total=str(total), count=count, end=_sized(total), dtype=dtype)
     if kind == "sorted":
         return template("sorted.py.txt", name=name, shape=", ".join(shape))
     if kind == "range":
         near, far = (f"{end:.3g}" for end in draft.signs[name])
         return template("range.py.txt", name=name, shape=", ".join(shape), near=near, far=far)
     if kind == "places":
-        count, below = map(spelt, draft.places[name])
+        count, below = map(_sized, draft.places[name])
         return template("places.py.txt", name=name, count=count, below=below, dtype=dtype)
     if kind == "mask":
         return _mask_text(name, shape, draft.masks[name])
     if kind == "segments":
-        below, kind = spelt(draft.ranges[name]), "begins" if draft.segments[name] else kind
+        below, kind = _sized(draft.ranges[name]), "begins" if draft.segments[name] else kind
         return template(f"{kind}.py.txt", name=name, count=shape[0], below=below, dtype=dtype)
     each = draft.signed[name]
     marked = f"    numbers.reshape(-1)[1:][rng.random(numbers.size - 1) < {each.share}] = {each.mark}\n"
@@ -277,7 +297,7 @@ def _generator_text(draft: TaskDraft, name: str, kind: str) -> str:
         "integers.py.txt",
         name=name,
         low=str(each.low),
-        below=spelt(each.below),
+        below=_sized(each.below),
         shape=", ".join(shape),
         dtype=dtype,
         marked=marked if each.mark is not None else "",

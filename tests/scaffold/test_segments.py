@@ -59,6 +59,24 @@ def test_numbers_keep_the_sign_of_the_example_where_the_function_needs_it(tmp_pa
     assert drawn["x"].min() < 0
 
 
+@pytest.mark.slow
+def test_many_inputs_of_one_sign_share_a_generator(tmp_path: Path) -> None:
+    (path := tmp_path / "scaled.py").write_text(
+        "import torch\ndef scaled(x, a, b, c, d): return x / a.sqrt() / b.sqrt() / c.sqrt() / d.sqrt()\n"
+        "def get_inputs(): return [torch.randn(16, 24), *(torch.linspace(0.5, 2.0, 24) for _ in range(4))]\n",
+        encoding="utf-8",
+    )
+    project = init_project(path, out=tmp_path / "out", settings=ProjectSettings(devices=("cpu",)))
+    assert not project.unfit
+    assert not project.seeds[0].why
+    assert "the numbers in a and b and c and 1 more have one sign" in project.remarks[0]
+    task = project.task.on("cpu")
+    assert [len(tensors) for tensors in task.signature.generators.values()] == [4]
+    drawn = draw(task, task.workloads["cpu"].search[0], "wide", np.random.default_rng(0))
+    assert all(0.5 <= drawn[name].min() < drawn[name].max() <= 2.0 for name in "abcd")
+    assert not torch.equal(drawn["a"], drawn["b"])
+
+
 @pytest.mark.parametrize(
     ("numbers", "found"),
     [

@@ -19,8 +19,8 @@ from evokernel.scaffold.operation.trial import in_one_thread, reads_integers, ru
 from evokernel.scaffold.operation.user_operation import UserOperation
 from evokernel.source.expressions import evaluate
 
-_SIZE, _TINY, _MOST_UNEVEN, _MOST_BUFFERS = 19, 3, 5, 12
-"""Small sizes beside a far smaller one, the most dimensions for which each is tried so, and buffers with generators."""
+_SIZE, _TINY, _MOST_UNEVEN = 19, 3, 5
+"""Small sizes beside a far smaller one, and the most dimensions for which each is tried so."""
 _FEWEST_IN_ORDER = 8
 """Numbers of an input that are in order by chance once in thousands of times, and of one sign once in a hundred."""
 _NEARLY_0 = 0.01
@@ -201,7 +201,7 @@ def one_signed(subject: UserOperation) -> dict[str, tuple[float, float]]:
     """
     found = dict[str, tuple[float, float]]()
     buffers = dict(subject.target.named_buffers()) if subject.construct else {}
-    weights = {x for name, x in subject.parameters.items() if name not in buffers or len(buffers) > _MOST_BUFFERS}
+    weights = {x for name, x in subject.parameters.items() if name not in buffers}
     for name, tensor in subject.inputs.items():
         valued = tensor.is_floating_point() and not tensor.is_meta  # what was captured has shapes alone
         if valued and name not in weights and tensor.numel() >= _FEWEST_IN_ORDER:
