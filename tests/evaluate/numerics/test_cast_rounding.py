@@ -143,7 +143,10 @@ WHOLE = {
 }
 
 
-@pytest.mark.parametrize("distribution", ["normal", "wide", "offset", "normal/coarse"])
+@pytest.mark.parametrize(
+    "distribution",
+    [*(pytest.param(name, marks=pytest.mark.slow) for name in ("normal", "wide", "offset")), "normal/coarse"],
+)
 @pytest.mark.parametrize("kind", WHOLE)
 def test_whole_results_behind_casts_are_those_of_other_roundings(kind: str, distribution: str) -> None:
     decide, product, output = WHOLE[kind]
