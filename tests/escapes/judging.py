@@ -26,7 +26,7 @@ from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity
-from tests.escapes.tricks import LEAVING
+from tests.escapes.tricks import COMPILE_S, LEAVING
 from tests.evaluate.ordinary_user import run_as_user
 from tests.support.processes import descendants, take_orphans
 
@@ -173,7 +173,7 @@ async def _judge(
     place: Place, level: SandboxLevel, programs: Sequence[str], witnessed: Sequence[str], *, threads: int
 ) -> dict[str, Any]:
     settings = EvaluationConfig(
-        quick_ms=4, precise_ms=4, timeout_s=2, compile_timeout_s=8, memory_mib=MEMORY_MIB, sandbox=level.value
+        quick_ms=4, precise_ms=4, timeout_s=2, compile_timeout_s=COMPILE_S, memory_mib=MEMORY_MIB, sandbox=level.value
     )
     language = local_language("cpp", settings, threads=threads)
     turns = asyncio.Semaphore(AT_ONCE)

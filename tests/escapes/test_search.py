@@ -17,7 +17,7 @@ from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Status
 from tests.e2e.kill_and_resume import children, wait_for_no_children, write_config
 from tests.escapes.judging import KEY, MEMORY_MIB, TASK, Place, make_place, source_of
-from tests.escapes.tricks import OUT_OF_TIME, TRICKS
+from tests.escapes.tricks import COMPILE_S, OUT_OF_TIME, TRICKS
 from tests.support.processes import take_orphans
 
 pytestmark = pytest.mark.slow
@@ -61,7 +61,7 @@ def call(place: Place, *arguments: str) -> "subprocess.CompletedProcess[str]":
 def config_of(place: Place) -> Path:
     """Write and return the config of a search whose seeds are hostile but for the last."""
     path = write_config(place.folder, TASK)
-    limits = f"final_processes: 1, timeout_s: 2, compile_timeout_s: 8, memory_mib: {MEMORY_MIB}"
+    limits = f"final_processes: 1, timeout_s: 2, compile_timeout_s: {COMPILE_S}, memory_mib: {MEMORY_MIB}"
     seeds = []
     for name in AS_SEEDS:
         (place.folder / f"{name}.cpp").write_text(place.source(name))

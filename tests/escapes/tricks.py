@@ -17,6 +17,10 @@ NUMBERS = ("process numbers",)
 IDENTITY = ("under your user id",)
 
 
+COMPILE_S = 20
+"""The longest that a compiler may take, in s: others than the one that takes minutes end in time on a busy machine."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trick:
     """What a program may end with where it is refused, the likeliest first and with it what its author is told.
@@ -81,7 +85,7 @@ TRICKS = {
     "shared_pages": _ends(Status.OK),
     "float_mode": _ends(Status.OK),
     "ten_mib_of_errors": _ends(Status.COMPILE_ERROR),
-    "compiler_minutes": _ends(Status.COMPILE_TIMEOUT, told="more than 8 s"),
+    "compiler_minutes": _ends(Status.COMPILE_TIMEOUT, told=f"more than {COMPILE_S} s"),
     "compiler_gigabytes": _ends(Status.COMPILE_ERROR, Status.COMPILE_TIMEOUT, told="memory"),
     "compiler_disk": _ends(Status.COMPILE_ERROR, Status.COMPILE_TIMEOUT, told="File too large"),
     "includes_outside": _ends(Status.STATIC_REJECT, told="only standard headers"),
