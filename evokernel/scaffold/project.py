@@ -188,7 +188,7 @@ def init_project(
         distribution=settings.distribution,
         seen=settings.seen,
     )
-    signs = one_signed(subject)
+    signs = {name: ends for name, ends in one_signed(subject).items() if name not in draft.masks}
 
     def written(each: TaskDraft) -> Task:
         task_file.write_text(task_text(each, stem=stem, out=out), encoding="utf-8")

@@ -1,7 +1,6 @@
 """Text of a new task file."""
 
 import importlib.resources
-import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,8 +19,6 @@ from evokernel.scaffold.workloads import Dims, WorkloadDraft
 from evokernel.task import DISTRIBUTIONS
 
 _LINE = 110
-_FEW_RANGES, _ALL = 3, "ranges"
-"""Inputs with a range whose generators are apart, and the name of one for more of them."""
 _SHORT = {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 
 
@@ -76,7 +73,7 @@ class TaskDraft:
     def generated(self) -> dict[str, str]:
         """Kind of the generator of each input that random numbers do not fit, by name."""
         kinds = {"offsets": self.offsets, "sorted": self.sorted, "integers": self.signed, "places": self.places}
-        kinds |= {"range": self.signs, "segments": self.segments, "lengths": self.lengths}
+        kinds |= {"ranges": self.signs, "segments": self.segments, "lengths": self.lengths}
         kinds |= {"mask": self.masks}
         return {name: kind for kind, names in kinds.items() for name in names}
 
@@ -251,21 +248,21 @@ def _tensor_text(draft: TaskDraft, name: str, shape: tuple[str | int, ...], *, o
 
 
 def _generators_text(draft: TaskDraft) -> str:
-    """Return the functions that make inputs; those of many ranges are one, which is asked once for all of them."""
-    names = {name: _generator_name(draft, name) for name in draft.generated}
-    text = "".join(_generator_text(draft, name, kind) for name, kind in draft.generated.items() if names[name] != _ALL)
-    joined = [name for name, made in names.items() if made == _ALL]
-    lines = []
-    for name in joined:
+    """Return the functions that make inputs; that of ranges is one, which is asked once for all of them."""
+    text, lines = "", list[str]()
+    for name, kind in draft.generated.items():
+        if kind != "ranges":
+            text += _generator_text(draft, name, kind)
+            continue
         near, far = draft.signs[name]
         shape = "".join(f"{_sized(extent)}, " for extent in draft.layout.inputs[name]).rstrip(" ")
         lines.append(f'        ("{name}", {near:.3g}, {far:.3g}, ({shape})),\n')
-    return text + (template("ranges.py.txt", ranges="".join(lines)) if joined else "")
+    return text + (template("ranges.py.txt", ranges="".join(lines)) if lines else "")
 
 
 def _generator_name(draft: TaskDraft, name: str) -> str:
     kind = draft.generated[name]
-    return _ALL if kind == "range" and len(draft.signs) > _FEW_RANGES else f"{name}_{kind}"
+    return kind if kind == "ranges" else f"{name}_{kind}"
 
 
 def _sized(extent: str | int) -> str:
@@ -280,9 +277,6 @@ def _generator_text(draft: TaskDraft, name: str, kind: str) -> str:
         return template(f"{kind}.py.txt", name=name, total=str(total), count=count, end=_sized(total), dtype=dtype)
     if kind == "sorted":
         return template("sorted.py.txt", name=name, shape=", ".join(shape))
-    if kind == "range":
-        near, far = (f"{end:.3g}" for end in draft.signs[name])
-        return template("range.py.txt", name=name, shape=", ".join(shape), near=near, far=far)
     if kind == "places":
         count, below = map(_sized, draft.places[name])
         return template("places.py.txt", name=name, count=count, below=below, dtype=dtype)
@@ -308,8 +302,7 @@ def _mask_text(name: str, shape: Sequence[str], mask: AdditiveMask) -> str:
     others = "np.zeros(shape, np.float32)"
     if mask.spread:
         others = f"({mask.spread:g} * rng.standard_normal(shape, np.float32))"
-    closed = repr(mask.closed) if math.isfinite(mask.closed) else repr(mask.closed).replace("inf", "np.inf")
-    closed = closed.replace("nan", "np.nan")
+    closed = repr(mask.closed).replace("inf", "np.inf").replace("nan", "np.nan")
     height = shape[-2] if len(shape) > 1 else "1"
     return template("mask.py.txt", name=name, shape=", ".join(shape), numbers=others, closed=closed, height=height)
 

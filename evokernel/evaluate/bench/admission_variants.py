@@ -189,7 +189,7 @@ def empty_answers(case: AdmissionVariant, rng: np.random.Generator) -> dict[str,
     for index, output in enumerate(result_tensors(task) if len(native) > 1 else ()):
         blank = torch.zeros_like(native[index])
         answers[f"right answers but for zeros in {output.name}"] = partial(_with_other, native, index, blank)
-    for dtype in () if case.expected.short else _downcasts(task):
+    for dtype in () if case.expected.casts else _downcasts(task):
         answers[DOWNCAST[dtype]] = partial(downcast, case, dtype)
     return answers
 

@@ -16,6 +16,7 @@ _SAME_BITS = torch.Tensor.view
 """With a dtype it takes bits for those of another number, which is no rounding."""
 
 KEPT = -1
+"""The turn in which each number is rounded as by its cast, and what follows is not."""
 
 
 class CastFinder(TorchFunctionMode):  # type: ignore[misc]

@@ -116,7 +116,7 @@ class Expected:
     """In/out tensors, then outputs, in the order of the signature."""
     decided: EdgeDecisions | None = None
     """What gives the outputs' `ends`."""
-    short: bool = False
+    casts: bool = False
     """The reference casts to 16 bits on the way."""
 
     def tolerance(self) -> "Expected":

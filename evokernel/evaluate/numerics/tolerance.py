@@ -12,7 +12,7 @@ every inexact result on the way to r moves by one rounding, if that is larger. I
 rankings fall alike: a jump is no rounding, and what may jump at an edge has `ExpectedOutput.ends`. Absolute
 tolerances are not used: they accept bfloat16 in a float32 softmax.
 
-Where the reference casts to 16 bits on the way, native roundings are also what leaving the casts out changes.
+Where the reference casts to 16 bits on the way, what the casts change counts among the native errors, too, by 5/8.
 
 r itself is off by roundings of fp64. Where results are tiny beside numbers on the way (1 less a sigmoid of 60, 1e-26,
 is 0 in fp64, too), so is the change of r when every result on the way is off by one rounding of fp64 part of d, and
@@ -75,7 +75,8 @@ _Answers = tuple[Array, ...]
 
 def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distribution: str) -> Expected:
     """Compute the expected values and tolerances for one set of inputs. Costs three to eighteen reference
-    calls, and twelve more, of which some count twice, where results are whole numbers.
+    calls, and twelve more, of which some count twice, where results are whole numbers; two to five more where it casts
+    to 16 bits, and dozens where whole numbers follow from casts.
 
     Raises:
         TaskError: as `native_answer`.
@@ -121,7 +122,7 @@ def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distr
         exact = demanded and _fits_exactly(output, reduction=reduction)
         outputs.append(replace(output, tied_share=tied_share, exact=exact))
     edged = with_edges(outputs, task, workload, inputs, unit=unit, coarse=_coarse_runs(*given), casting=casting)
-    return Expected(workload, distribution, tuple(edged), decided, short=casts.found)
+    return Expected(workload, distribution, tuple(edged), decided, casts=casts.found)
 
 
 def _coarse_runs(task: Task, workload: Workload, inputs: Mapping[str, Array]) -> Iterable[MovedRun]:

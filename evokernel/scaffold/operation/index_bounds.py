@@ -15,6 +15,7 @@ from evokernel.scaffold.operation.dimensions import (
     with_equal_sizes_as_one,
     with_one_size_fixed,
 )
+from evokernel.scaffold.operation.module_buffers import is_packed
 from evokernel.scaffold.operation.trial import in_one_thread, reads_integers, runs
 from evokernel.scaffold.operation.user_operation import UserOperation
 from evokernel.source.expressions import evaluate
@@ -375,20 +376,12 @@ def _small_inputs(
             tensor[-1] += total % tensor.numel()
         elif tensor.is_floating_point():
             floats(tensor)
-        elif _is_packed(subject.inputs[name]):  # any bits that it may have
+        elif is_packed(subject.inputs[name]):  # any bits that it may have
             ends = torch.iinfo(tensor.dtype)
             tensor.random_(ends.min, ends.max + 1, generator=torch.Generator().manual_seed(0))
         else:
             tensor.zero_()
     return inputs
-
-
-def _is_packed(tensor: torch.Tensor) -> bool:
-    """Say whether integers of the example take all bits of their type, as bytes and packed numbers do."""
-    if tensor.dtype not in (torch.int8, torch.uint8, torch.int32):
-        return False
-    ends = torch.iinfo(tensor.dtype)
-    return int(tensor.min()) < ends.min // 2 or (not ends.min and int(tensor.max()) > ends.max // 2)
 
 
 def _runs(subject: UserOperation, inputs: Mapping[str, torch.Tensor]) -> bool:

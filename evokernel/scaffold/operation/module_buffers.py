@@ -13,8 +13,15 @@ def is_input(value: torch.Tensor) -> bool:
         return False
     if value.dtype in (torch.int32, torch.int64) and int(value.min()) >= 0:
         return True
-    packed = value.dtype == torch.int32 and int(value.min()) < torch.iinfo(torch.int32).min // 2
-    return packed or value.dtype in (torch.int8, torch.uint8)
+    return value.dtype in (torch.int8, torch.uint8) or is_packed(value)
+
+
+def is_packed(values: torch.Tensor) -> bool:
+    """Say whether integers take all bits of their type, as bytes and packed numbers do."""
+    if values.dtype not in (torch.int8, torch.uint8, torch.int32):
+        return False
+    ends = torch.iinfo(values.dtype)
+    return int(values.min()) < ends.min // 2 or (not ends.min and int(values.max()) > ends.max // 2)
 
 
 @dataclass(frozen=True, slots=True)
