@@ -17,8 +17,10 @@ MOST_PARTS = 4
 """Parts of one tensor with contents of their own."""
 NUMBERS = ("equal", "ties", "outlier", "run")
 """Structures of floating-point rows: all values equal, three values, one that is far off, a run of equal values."""
-INDICES = ("equal", "extremes", "ordered", "crowded", "run")
-"""Structures of rows of integers with a bound: all equal, the least and the largest, in order, a few, a run of one."""
+INDICES = ("equal", "extremes", "ordered", "crowded", "run", "beats")
+"""Structures of rows of integers with a bound: all equal, the least and the largest, in order, a few, a run of one, one
+integer and at regular places another.
+"""
 
 
 @dataclass(frozen=True, slots=True)

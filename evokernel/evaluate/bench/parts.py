@@ -5,11 +5,12 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from evokernel.evaluate.bench.baseline_timing import BaselineTimer
+from evokernel.evaluate.bench.needed_work import Work
 from evokernel.evaluate.bench.workload import BoundWorkload
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.evaluate.sandbox.forked import ForkedRunner
 from evokernel.records.timing import Floor
-from evokernel.task import Task, Workload
+from evokernel.task import Task
 
 
 class BenchDevice(Protocol):
@@ -38,8 +39,8 @@ class BenchDevice(Protocol):
     def measure(self) -> dict[str, float]:
         """Return the device sheet."""
 
-    def floor(self, task: Task, workload: Workload, sheet: Mapping[str, float]) -> Floor:
-        """Return the least time the device could need for a workload."""
+    def floor(self, task: Task, work: Work, sheet: Mapping[str, float]) -> Floor:
+        """Return the least time the device could need for some work of a task."""
 
     def quiet(self) -> str:
         """Wait until no other program uses the device; return the disturbance that remains, or nothing."""

@@ -22,6 +22,7 @@ from evokernel.evaluate.bench.groundwork import (
     timed,
     with_answers,
 )
+from evokernel.evaluate.bench.needed_work import Work
 from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose, draw_ahead
 from evokernel.evaluate.build.confined_compilers import sandbox_for
@@ -198,10 +199,11 @@ class Processor:
         """Return the device sheet."""
         return measure_device(self.runners, cache_folder())
 
-    def floor(self, task: Task, workload: Workload, sheet: Mapping[str, float]) -> Floor:
+    def floor(self, task: Task, work: Work, sheet: Mapping[str, float]) -> Floor:
         """Return the least time of peak arithmetic and memory; the sheet's peak is that of fp32 and wider."""
-        narrow = any(DTYPES[tensor.dtype] < 4 for tensor in task.signature.tensors if tensor.dtype != "bool")
-        return floor_of(0 if narrow else task.flops_at(workload), task.bytes_at(workload), sheet)
+        dtypes = {*work.dtypes, *(tensor.dtype for tensor in task.signature.tensors)} - {"bool"}
+        narrow = any(DTYPES[dtype] < 4 for dtype in dtypes)
+        return floor_of(0 if narrow else work.flops, work.bytes, sheet)
 
     def quiet(self) -> str:
         """Return nothing: the engine keeps compilers away from a running clock."""

@@ -29,6 +29,7 @@ from evokernel.evaluate.bench.groundwork import (
     timed,
     with_answers,
 )
+from evokernel.evaluate.bench.needed_work import Work
 from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
 from evokernel.evaluate.build.confined_compilers import sandbox_for
@@ -228,12 +229,10 @@ class Gpu:
         """Return the device sheet."""
         return gpu_roofline.measure_device()
 
-    def floor(self, task: Task, workload: Workload, sheet: Mapping[str, float]) -> Floor:
-        """Return the least time of arithmetic in the task's narrowest floating-point dtype, if any, and of memory."""
-        floats = float_dtypes(task.signature.tensors)
-        dtype = min(floats, key=lambda name: DTYPES[name], default="")
-        flops, moved = task.flops_at(workload), task.bytes_at(workload)
-        return gpu_roofline.floor_of(flops, moved, dtype, sheet, allow_tf32=task.precision.allow_tf32)
+    def floor(self, task: Task, work: Work, sheet: Mapping[str, float]) -> Floor:
+        """Return the least time of arithmetic in the narrowest dtype of task and work, if any, and of memory."""
+        dtype = min((*float_dtypes(task.signature.tensors), *work.dtypes), key=lambda name: DTYPES[name], default="")
+        return gpu_roofline.floor_of(work.flops, work.bytes, dtype, sheet, allow_tf32=task.precision.allow_tf32)
 
     def quiet(self) -> str:
         """Wait for the standby process and for other programs to leave the GPU; name those that stay."""

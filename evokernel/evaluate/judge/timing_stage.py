@@ -80,14 +80,15 @@ def _attempt(
 ) -> tuple[Estimate, bool]:
     plan = replace(request.plan, incumbent=request.incumbent.get(bound.workload.name, 0.0))
     estimate = _widened(measure(clock.block, plan), clock)
-    if not is_impossible(estimate.candidate_us, session.bench.floor(bound.workload).us):
+    if not is_impossible(estimate.candidate_us, session.bench.floor(bound).us):
         clock.finish(thoroughly=request.stage is not Stage.QUICK)
         return estimate, False
     session.bench.remeasure()
+    session.bench.recount(bound)
     longer = replace(request.plan, budget_s=max(request.confirm_s, request.plan.budget_s))
     again = _widened(measure(clock.block, longer), clock)
     clock.finish(thoroughly=True)
-    return again, is_impossible(again.candidate_us, session.bench.floor(bound.workload).us)
+    return again, is_impossible(again.candidate_us, session.bench.floor(bound).us)
 
 
 def _widened(estimate: Estimate, clock: PairedClock) -> Estimate:
@@ -102,7 +103,7 @@ def _held_out(bound: BoundWorkload, outcome: PhaseVerdict) -> PhaseVerdict:
 
 
 def _timing(bench: Bench, bound: BoundWorkload, baseline: str, estimate: Estimate) -> Timing:
-    floor = bench.floor(bound.workload)
+    floor = bench.floor(bound)
     return Timing(
         workload=(HOLDOUT_PREFIX if bound.kind is WorkloadPurpose.HOLDOUT else "") + bound.workload.name,
         baseline=baseline,

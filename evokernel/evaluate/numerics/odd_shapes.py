@@ -17,6 +17,8 @@ _TILED_FLOPS = 10_000_000_000
 """Arithmetic of all tiled shapes together, at most: a judge computes each up to some thirty times, mostly in fp64."""
 _SEARCHED_FLOPS = 2_000_000_000
 """The same of all shapes right below those of the search."""
+_LARGE_SEARCHED_BYTES, _SEARCHED_BYTES = 512 << 20, 2 << 30
+"""Size of the tensors of one of these on a GPU, and of all together."""
 _CUTS = (8191, 4093, 2039, 1021, 509, 251, 127, 61)
 """Bounds of the dimensions, the loosest first."""
 _VECTOR, _TILE = 16, 64
@@ -152,14 +154,19 @@ def large_tailed_workloads(task: Task, offered: WorkloadSet, rng: np.random.Gene
     return tuple(shape for shape in found if task.bytes_at(shape) <= _LOPSIDED_BYTES)
 
 
-def searched_tailed_workloads(task: Task, offered: WorkloadSet, rng: np.random.Generator) -> tuple[Workload, ...]:
+def searched_tailed_workloads(
+    task: Task, offered: WorkloadSet, rng: np.random.Generator, *, compiled: bool = False
+) -> tuple[Workload, ...]:
     """Return shapes right below those of the search; over all of them sizes have every remainder that a vector leaves.
 
     A kernel may go another way for large tensors alone, where the search and large hidden shapes show it no tail of
-    four, say. Of products that take long there are fewer.
+    four, say. Of products that take long there are fewer. Sizes of `compiled` kernels are odd, and tensors as large as
+    on a GPU.
     """
-    tails, flops, kept = {name: rng.permutation(_VECTOR).tolist() for name in offered.probe}, 0, list[Workload]()
-    for number in range(_VECTOR if tails else 0):
+    rests = range(1, _VECTOR, 2) if compiled else range(_VECTOR)
+    tails, flops, kept = {name: rng.permutation(rests).tolist() for name in offered.probe}, 0, list[Workload]()
+    most_bytes, room = (_LARGE_SEARCHED_BYTES, _SEARCHED_BYTES) if compiled else (_LOPSIDED_BYTES, _TOGETHER_BYTES)
+    for number in range(len(rests) if tails else 0):
 
         def tailed(name: str, _: int, size: int, *, number: int = number) -> int:
             return size - int(size - tails[name][number]) % _VECTOR
@@ -168,7 +175,9 @@ def searched_tailed_workloads(task: Task, offered: WorkloadSet, rng: np.random.G
         flops += task.flops_at(shape)
         if flops > _SEARCHED_FLOPS:
             break
-        kept += [shape] if task.bytes_at(shape) <= _LOPSIDED_BYTES else []
+        if (size := task.bytes_at(shape)) <= min(most_bytes, room):
+            room -= size
+            kept.append(shape)
     return tuple(kept)
 
 
@@ -229,10 +238,10 @@ def compiled_workloads(
     Triton's compiler makes other code where a size, or a product of sizes, is 1 or a multiple of 16, and many kernels
     round sizes up to powers of two. Here sizes are odd, or all of them 2, 4 or 8 times an odd number, and in the small
     shapes they lie between the same powers of two as those of the second hidden shape. Winners meet every odd remainder
-    by 64, all lopsided shapes, two in which one dimension alone is least, large sizes of little arithmetic, and last
-    sizes that the `numbers` in their text single out, one in a shape: several even ones would need code of their own
-    together. A search meets some of the first, and even sizes of one kind, since all that a program launches is
-    recorded for each.
+    by 64, all lopsided shapes, two in which one dimension alone is least, large sizes of little arithmetic, sizes right
+    below those of the search, and last sizes that the `numbers` in their text single out, one in a shape: several even
+    ones would need code of their own together. A search meets some of the first, and even sizes of one kind, since all
+    that a program launches is recorded for each.
     """
     if not offered.probe:
         return ()
@@ -257,6 +266,7 @@ def compiled_workloads(
     tails = {name: rng.permutation(range(1, _TILE, 2)).tolist() for name in offered.probe}
     tailed = [beside(1, {name: tails[name][number] for name in tails}) for number in range(_TILE // 2)]
     large = _few_flops(task, offered, rng) if final else []
+    large += [each.dims for each in searched_tailed_workloads(task, offered, rng, compiled=True)] if final else []
     found = [*lopsided, *even, *tailed] if final else [*lopsided[:_LOPSIDED], *even, *tailed]
     for least in rng.permutation([*offered.probe])[:_LEAST_ALONE] if final and len(offered.probe) > 1 else ():
         found.append(fitted(offered, {**like, least: range_beside(offered, least, Workload("", like).sizes)[0]}))

@@ -10,7 +10,7 @@ import torch
 
 from evokernel.evaluate.numerics.arrays import Array
 
-_FEW_PIECES = 4
+_FEW_PIECES, _NEEDLES = 4, 256
 _PIECES = 8
 _KINDS = 10
 _MANY_PIECES, _LEAST_ODD = 32, 8
@@ -28,7 +28,10 @@ _FAR = 9
 _SPARSE = "needles"  # a task that declares it expects large numbers in few places only
 
 _NUMBER_KINDS = {"equal": 1, "ties": 2, "outlier": 3, "run": 4}
-_INDEX_KINDS = {"equal": 1, "extremes": 2, "ordered": 3, "crowded": 4, "run": 5}
+_INDEX_KINDS = {"equal": 1, "extremes": 2, "ordered": 3, "crowded": 4, "run": 5, "beats": 6}
+_BEATS = range(3, 11)
+"""In each eighth of a row in beats another number stands in one of so many places, as powers of two: those of one lane.
+"""
 _Draw = Callable[[str, int], Array]
 
 
@@ -60,10 +63,17 @@ class InputSource:
         return torch.pow(10.0, exponents).mul_(signs)
 
     def needles(self, count: int, row: int, make: Callable[[int], Array]) -> Array:
-        """Return zeros with one value of `make` in each row of `row` elements, and 1/256 more anywhere."""
+        """Return zeros with one value of `make` in each row of `row` elements, and up to 1/256 more anywhere.
+
+        In half of all draws of few rows these are fewer, a log-uniform share: a kernel that looks at thousands of
+        numbers, and takes all others for the same where these are, would see some of the 1/256.
+        """
         starts = torch.arange(0, count, row, device=self.generator.device)
         one_each = (starts + self.integers(0, row, starts.numel())).clamp_(max=count - 1)
-        places = torch.cat([one_each, self.integers(0, count, count // 256)])
+        more = count // _NEEDLES
+        if count < _FEW_PIECES * row and more and self.integers(0, 2, 1):
+            more = int(more ** float(self.uniform(0.0, 1.0, 1)))
+        places = torch.cat([one_each, self.integers(0, count, more)])
         found = make(places.numel())
         values = torch.zeros(count, dtype=found.dtype, device=found.device)
         values[places] = found
@@ -147,12 +157,16 @@ def numbers_like(word: str, usual: Array, other: Array, source: InputSource, *, 
 
 
 def patch_indices(count: int, row: int, source: InputSource, *, bound: int, few: bool) -> Array:
-    """Return integers from 0 to `bound` - 1, flat: uniform, all equal, extreme, in order, crowded, or with a run.
+    """Return integers from 0 to `bound` - 1, flat: uniform, equal, extreme, in order, crowded, with a run or in beats.
 
-    With `few` all are uniform but for few rows with a run.
+    With `few` all are uniform but for few rows with a run, or of few rows all are equal but for one integer.
     """
+    if few and count < _FEW_PIECES * row:
+        one, other = source.integers(0, bound, 2)
+        place = source.integers(0, count, 1)
+        return torch.where(torch.arange(count, device=place.device) == place, other, one)
     _, pieces = pieces_of(count, row)
-    kind = few_of(_INDEX_KINDS["run"], pieces, source) if few else kinds_of(6, pieces, source)
+    kind = few_of(_INDEX_KINDS["run"], pieces, source) if few else kinds_of(len(_INDEX_KINDS) + 1, pieces, source)
     return indices_of(kind, count, row, source, bound=bound)
 
 
@@ -168,12 +182,16 @@ def indices_of(kind: Array, count: int, row: int, source: InputSource, *, bound:
     usual = source.integers(0, bound, pieces * width).view(pieces, width)
     place, one = (source.integers(0, high, pieces)[:, None] for high in (width, bound))
     run = (column >= place) & (column < place + torch.pow(float(width), source.uniform(0.0, 1.0, pieces))[:, None])
+    beat = 1 << (_BEATS.start + column * len(_BEATS) // width)
+    index = column + width * torch.arange(pieces, device=column.device)[:, None]
+    other = source.integers(0, bound, pieces)[:, None]
     for where, values in (
         (kind == 1, one.expand_as(usual)),
         (kind == 2, (usual % 2) * (bound - 1)),
         (kind == 3, (one + column) % bound),
         (kind == 4, (one + usual % 7) % bound),
         ((kind == 5) & run, one.expand_as(usual)),
+        (kind == 6, torch.where(index % beat == 0, other, one)),
     ):
         usual = torch.where(where, values, usual)
     return usual.reshape(-1)[:count]
@@ -189,9 +207,12 @@ def kinds_of(count: int, pieces: int, source: InputSource) -> Array:
     """Return a kind for each piece; the first, which a kernel may take for all, is ordinary more often than others.
 
     In half of all draws of many pieces few are out of the ordinary, a log-uniform share: a kernel that looks at some
-    dozens of rows, and takes a safe way where one of them is odd, would go the safe way wherever most are.
+    dozens of rows, and takes a safe way where one of them is odd, would go the safe way wherever most are. A few pieces
+    are of as many kinds as they can be.
     """
     kind = source.integers(0, count, pieces)
+    if pieces <= _PIECES:
+        kind = torch.randperm(count, generator=source.generator, device=kind.device).repeat(2)[:pieces]
     if pieces >= _MANY_PIECES and source.integers(0, 2, 1):
         share = torch.pow(pieces / _LEAST_ODD, -source.uniform(0.0, 1.0, 1))
         kind *= source.uniform(0.0, 1.0, pieces) < share

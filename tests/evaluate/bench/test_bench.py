@@ -46,6 +46,7 @@ def test_large_shapes_of_one_call_give_their_memory_to_others(bounds: list[Bound
     own, odd, fenced, tiny = bounds
     stand_in: Any = SimpleNamespace(
         settings=None,
+        task_spec="",
         threads=1,
         final=False,
         task=TASK,

@@ -208,7 +208,10 @@ def test_a_cancelled_evaluation_leaves_a_working_evaluator(driver: Any):
 
 def test_faster_than_the_device_is_impossible(judge_host: JudgeHostClient, tmp_path: Path):
     language = local_language("cpp", SETTINGS)
-    task = contract.write_task(tmp_path, flops="2000000 * M * N * K")
+    task = contract.write_task(tmp_path)
+    Path(task).write_text(
+        Path(task).read_text().replace("    flops=", '    bytes_moved="2000000 * M * N",\n    flops=')
+    )
     opening = open_evaluator(task, language, settings=SETTINGS, start=judge_host)
     impossible = contract.EvaluatorDriver(opening, language)
     try:
