@@ -236,12 +236,12 @@ def compiled_workloads(
     """Return lopsided and small shapes for kernels that are compiled for shapes, few of which need other code.
 
     Triton's compiler makes other code where a size, or a product of sizes, is 1 or a multiple of 16, and many kernels
-    round sizes up to powers of two. Here sizes are odd, or all of them 2, 4 or 8 times an odd number, and in the small
-    shapes they lie between the same powers of two as those of the second hidden shape. Winners meet every odd remainder
-    by 64, all lopsided shapes, two in which one dimension alone is least, large sizes of little arithmetic, sizes right
-    below those of the search, and last sizes that the `numbers` in their text single out, one in a shape: several even
-    ones would need code of their own together. A search meets some of the first, and even sizes of one kind, since all
-    that a program launches is recorded for each.
+    round sizes up to powers of two. Here sizes are odd, or 2 and 4 times an odd number in turn, and in the small shapes
+    they lie between the same powers of two as those of the second hidden shape. Winners meet every odd remainder by 64,
+    sizes that all are 2, 4 or 8 times an odd number, all lopsided shapes, two in which one dimension alone is least,
+    large sizes of little arithmetic, sizes right below those of the search, and last sizes that the `numbers` in their
+    text single out, one in a shape: several even ones would need code of their own together. A search meets some of the
+    first, since all that a program launches is recorded for each.
     """
     if not offered.probe:
         return ()
@@ -249,10 +249,11 @@ def compiled_workloads(
     *others, equal = [_uneven(offered, each.dims) for each in lopsided_workloads(task, offered, rng)] or [{}]
     lopsided = [dims for dims in (equal, *(others[place] for place in rng.permutation(len(others)))) if dims]
 
-    def beside(factor: int, tails: Mapping[str, int]) -> Mapping[str, int | float]:
+    def beside(factors: Mapping[str, int], tails: Mapping[str, int]) -> Mapping[str, int | float]:
         """Return sizes like the small shape's, each so many times an odd number, with a tail of a tile where it can."""
 
         def size_of(name: str, size: SizeRange) -> int:
+            factor = factors.get(name, 1)
             least = 1 << int(like[name]).bit_length() - 1
             between = range(max(size.low, least), min(size.high, 2 * least - 1) + 1) or range(size.low, size.high + 1)
             sizes, tail = [each for each in between if each % (2 * factor) == factor] or [*between], tails.get(name, 0)
@@ -261,10 +262,12 @@ def compiled_workloads(
 
         return each_chosen(offered, size_of)
 
-    factors = [int(each) for each in rng.permutation(_EVEN)]
-    even = [beside(factor, {}) for factor in (factors if final else factors[:1]) for _ in range(_EVEN_SHAPES)]
+    names = [*offered.probe]
+    mixed = [{name: _EVEN[(place + turn) % 2] for place, name in enumerate(names)} for turn in range(_EVEN_SHAPES)]
+    alike = [dict.fromkeys(names, factor) for factor in _EVEN for _ in range(_EVEN_SHAPES)] if final else []
+    even = [beside(factors, {}) for factors in (*mixed, *alike)]
     tails = {name: rng.permutation(range(1, _TILE, 2)).tolist() for name in offered.probe}
-    tailed = [beside(1, {name: tails[name][number] for name in tails}) for number in range(_TILE // 2)]
+    tailed = [beside({}, {name: tails[name][number] for name in tails}) for number in range(_TILE // 2)]
     large = _few_flops(task, offered, rng) if final else []
     large += [each.dims for each in searched_tailed_workloads(task, offered, rng, compiled=True)] if final else []
     found = [*lopsided, *even, *tailed] if final else [*lopsided[:_LOPSIDED], *even, *tailed]

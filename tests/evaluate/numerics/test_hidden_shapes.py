@@ -259,11 +259,12 @@ def test_shapes_for_compiled_kernels_leave_odd_tails_and_need_little_other_code(
         drawn = probes[1].sizes[name]
         assert sum(size[name].bit_length() == drawn.bit_length() for size in sizes) >= 32
     factors = [[math.gcd(size, 16) for size in each.values()] for each in sizes if not each["R"] % 2]
-    assert sorted(factors) == [[2, 2], [2, 2], [4, 4], [4, 4], [8, 8], [8, 8]]
+    assert sorted(factors) == [[2, 2], [2, 2], [2, 4], [4, 2], [4, 4], [4, 4], [8, 8], [8, 8]]
     assert {(size["R"] == 1, size["C"] == 3) for size in (first, second)} == {(False, True), (True, False)}
     searched = compiled_workloads(task, probes, workloads, rng, final=False)
     assert len(searched) == 16
-    assert len({math.gcd(each.sizes["C"], 16) for each in searched}) == 2
+    for name in ("R", "C"):
+        assert {math.gcd(each.sizes[name], 16) for each in searched} == {1, 2, 4}
     assert searched[0].sizes["R"] == searched[0].sizes["C"]
     assert any(size["R"] > 8 * size["C"] for size in sizes)
     assert [again.sizes for again in compiled_again([each.dims for each in searched])] == [s.sizes for s in searched]
@@ -283,6 +284,18 @@ def test_compiled_winners_meet_few_rows_of_large_matrices_and_middle_sizes(seed)
     assert sizes >= {(1, 2048, 1024), (2048, 1, 1024), (2048, 2048, 1)}
     assert any(min(each) > 8 and 300 < max(each) < 1700 for each in sizes)
     assert all(task.flops_at(shape) < task.flops_at(searched) / 8 for shape in shapes)
+
+
+def test_compiled_winners_meet_odd_sizes_right_below_large_ones_of_the_search():
+    searched = Workload("w", {"R": 4096, "C": 8192})
+    offered = WorkloadSet((searched,), (searched,), {"R": (1, 70), "C": (1, 300)})
+    task, rng = on(offered), np.random.default_rng(0)
+    shapes = compiled_workloads(task, probe_workloads(offered, rng), offered, rng, final=True)
+    large = [each.sizes for each in shapes if each.sizes["R"] > 4000 and each.sizes["C"] > 8000]
+    for name, size in searched.sizes.items():
+        assert sorted(size - each[name] for each in large) == [*range(1, 16, 2)]
+    few = compiled_workloads(task, probe_workloads(offered, rng), offered, rng, final=False)
+    assert not [each for each in few if each.sizes["R"] > 4000 and each.sizes["C"] > 8000]
 
 
 def test_winners_meet_the_sizes_that_their_text_singles_out():
