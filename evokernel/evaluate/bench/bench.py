@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
 from evokernel.evaluate.bench.check_admission import refusal_of
+from evokernel.evaluate.bench.floor_work import Work, needed_work
 from evokernel.evaluate.bench.groundwork import Groundwork, timed
-from evokernel.evaluate.bench.needed_work import Work, needed_work
 from evokernel.evaluate.bench.parts import BaselineAnchors, BenchDevice, WorkerHost
 from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose, spare_memory

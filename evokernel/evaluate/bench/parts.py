@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from evokernel.evaluate.bench.baseline_timing import BaselineTimer
-from evokernel.evaluate.bench.needed_work import Work
+from evokernel.evaluate.bench.floor_work import Work
 from evokernel.evaluate.bench.workload import BoundWorkload
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.evaluate.sandbox.forked import ForkedRunner

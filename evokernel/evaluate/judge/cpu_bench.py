@@ -13,6 +13,7 @@ from typing import ClassVar
 from evokernel.evaluate.bench.baseline_timing import BaselineTimer
 from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.candidate_session import WorkerSession
+from evokernel.evaluate.bench.floor_work import Work
 from evokernel.evaluate.bench.groundwork import (
     Groundwork,
     bind_added,
@@ -22,7 +23,6 @@ from evokernel.evaluate.bench.groundwork import (
     timed,
     with_answers,
 )
-from evokernel.evaluate.bench.needed_work import Work
 from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose, draw_ahead
 from evokernel.evaluate.build.confined_compilers import sandbox_for

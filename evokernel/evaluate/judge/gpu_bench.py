@@ -20,6 +20,7 @@ from evokernel.evaluate.artifact_mode.runner_pool import PreludeSize, RunnerPool
 from evokernel.evaluate.artifact_mode.session import ArtifactSession, ArtifactTools
 from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.candidate_session import CandidateSession, WorkerSession
+from evokernel.evaluate.bench.floor_work import Work
 from evokernel.evaluate.bench.groundwork import (
     Groundwork,
     bind_added,
@@ -29,7 +30,6 @@ from evokernel.evaluate.bench.groundwork import (
     timed,
     with_answers,
 )
-from evokernel.evaluate.bench.needed_work import Work
 from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
 from evokernel.evaluate.build.confined_compilers import sandbox_for

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from evokernel.evaluate.bench.needed_work import Work, needed_work
+from evokernel.evaluate.bench.floor_work import Work, needed_work
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 
 F = torch.nn.functional
