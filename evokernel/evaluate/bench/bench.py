@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
+from evokernel.errors import TaskError
 from evokernel.evaluate.bench.check_admission import refusal_of
 from evokernel.evaluate.bench.floor_work import Work, needed_work
 from evokernel.evaluate.bench.groundwork import Groundwork, timed
@@ -154,8 +155,12 @@ class Bench:
 
     def recount(self, bound: BoundWorkload) -> None:
         """Count anew what a workload needs, before a candidate is called impossible; the first time takes seconds."""
-        if bound not in self._needed:
-            self._needed[bound] = needed_work(
-                self.task, bound.workload, self.rng, device=self._groundwork.device_class, trusted=self._trusted
-            )
-            release_unused(self._groundwork.device_class)
+        if bound in self._needed:
+            return
+        device = self._groundwork.device_class
+        try:
+            found = needed_work(self.task, bound.workload, self.rng, device=device, trusted=self._trusted)
+        except TaskError:  # no memory for it beside the buffers of a clock, say
+            found = Work.counted(self.task, bound.workload)
+        self._needed[bound] = found
+        release_unused(device)

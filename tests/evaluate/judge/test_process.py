@@ -221,6 +221,51 @@ def test_faster_than_the_device_is_impossible(judge_host: JudgeHostClient, tmp_p
     assert found.status is Status.IMPOSSIBLE_SPEED
 
 
+LOOK_UP = """
+from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
+
+def one(rows):
+    return Workload(f"{rows}", {"M": 8, "K": rows})
+
+task = Task(
+    name="rows",
+    reference=lambda table, i, **_: table[i],
+    signature=Signature(
+        inputs=(Tensor("table", ("K", 256)), Tensor("i", ("M",), "int64", below="K")),
+        scalars=(Scalar("M"), Scalar("K")),
+        outputs=(Tensor("out", ("M", 256), role=Role.OUTPUT),),
+    ),
+    workloads={"cpu": WorkloadSet(search=(one(4096),), holdout=(one(3000),), probe={"M": (1, 20), "K": (1, 99)})},
+    flops="1",
+)
+"""
+ROWS = """
+#include <cstdint>
+#include <cstring>
+
+extern "C" void run(const float* table, const int64_t* i, int64_t M, int64_t K, float* out) {
+    for (int64_t m = 0; m < M; ++m) std::memcpy(out + m * 256, table + i[m] * 256, 1024);
+}
+"""
+
+
+def test_a_look_up_is_no_impossible_speed_in_a_table_that_no_kernel_can_read_in_that_time(
+    judge_host: JudgeHostClient, tmp_path: Path
+):
+    path = tmp_path / "rows.py"
+    path.write_text(LOOK_UP)
+    language = local_language("cpp", SETTINGS)
+    driver = contract.EvaluatorDriver(
+        open_evaluator(str(path), language, settings=SETTINGS, start=judge_host), language
+    )
+    try:
+        (found,) = driver.evaluate(ROWS)
+    finally:
+        driver.close()
+    assert found.ok, found.feedback
+    assert all(timing.floor_share is not None and timing.floor_share < 1.2 for timing in found.timings)
+
+
 def test_nothing_outlives_a_killed_engine(tmp_path: Path):
     script = (
         "import asyncio, sys\n"
