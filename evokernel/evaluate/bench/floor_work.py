@@ -37,7 +37,7 @@ _PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "_int_mm")
 _CHOICES = frozenset(("where", "masked_fill", "eq", "ne", "lt", "le", "gt", "ge"))
 """Where these stand between a product and the result, not all of it may be needed."""
 _NARROW = 4
-"""Bytes of the numbers that a task's own types stand for; arithmetic with less may be faster."""
+"""Bytes of a number; arithmetic with fewer may be faster, also that of integers with a scale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Work:
     bytes: int
     """Memory traffic, in bytes."""
     dtypes: tuple[str, ...] = ()
-    """Types narrower than the task's own in which the reference computes on the way, as `bfloat16` or `int8`."""
+    """Types of less than four bytes among the inputs and on the way to the results, such as `bfloat16` or `int8`."""
 
     @classmethod
     def counted(cls, task: Task, workload: Workload) -> "Work":
@@ -90,8 +90,8 @@ def _traced(task: Task, workload: Workload, inputs: Mapping[str, Array]) -> tupl
 
 
 def _narrow_types(graph: tuple[Any, ...]) -> tuple[str, ...]:
-    made = (value for node in graph if node.op == "call_function" for value in _values(node))
-    found = {str(value.dtype).removeprefix("torch.") for value in made if value.element_size() < _NARROW}
+    values = (value for node in graph for value in _values(node))
+    found = {str(value.dtype).removeprefix("torch.") for value in values if value.element_size() < _NARROW}
     return tuple(sorted(found & DTYPES.keys() - {"bool"}))
 
 

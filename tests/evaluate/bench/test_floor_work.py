@@ -80,6 +80,8 @@ def test_types_on_the_way_are_told():
     short = made(lambda x, w, **_: (x.bfloat16() @ w.bfloat16()).to(x.dtype), (X, W), ("M", "N"))
     assert needed(short).dtypes == ("bfloat16",)
     assert needed(short).flops == PRODUCT
+    stored = Tensor("q", ("K", "N"), "int8")
+    assert needed(made(lambda x, q, **_: x @ q.to(x.dtype), (X, stored), ("M", "N"))).dtypes == ("int8",)
     levels = made(lambda x, **_: x.clamp(-9, 9).round().to(torch.int8).to(x.dtype), (X,), ("M", "K"))
     assert needed(levels).dtypes == ("int8",)
     assert needed(made(lambda x, **_: (x > 0).to(x.dtype), (X,), ("M", "K"))).dtypes == ()
