@@ -59,24 +59,35 @@ def trace_sizes(task: Task) -> TraceSizes:
     base = max((*workloads.search, *workloads.holdout), key=task.bytes_at)
     free = [name for name in base.sizes if len({dims[name] for dims in known}) > 1]
     values = {name: [int(dims[name]) for dims in known] for name in free}
+    choices = {name: _choices(base.sizes[name], min(values[name]), max(values[name])) for name in free}
+    extents = {extent for tensor in task.signature.tensors for extent in tensor.shape if isinstance(extent, int)}
     for shift in range(_TRIES):
-        sizes = {
-            name: _odd(base.sizes[name], min(values[name]), max(values[name]), shift * (1 + place))
-            for place, name in enumerate(free)
-        }
+        sizes, taken = dict[str, int](), {0, 1, *extents}
+        for place, name in enumerate(free):
+            start = shift * (1 + place) % len(choices[name])
+            turned = [*choices[name][start:], *choices[name][:start]]
+            sizes[name] = next((each for each in turned if each not in taken), turned[0])
+            taken.add(sizes[name])
         dims = {**base.dims, **sizes}
         if _distinct(task, dims):
             break
     return TraceSizes(dims, frozenset(name for name in free if sizes[name] >= _LEAST))
 
 
-def _odd(size: int, least: int, most: int, shift: int) -> int:
-    """Return the odd number `shift` steps below a size, or above the least that a task has where that is too small.
+def _choices(size: int, least: int, most: int) -> list[int]:
+    """Return sizes for a trace, the best first: odd ones from a size downwards, larger ones, even ones, too large ones.
 
     Of a size that may not be less than 64 the reference may take 64 away: what it exceeds that by is no constant.
     """
-    below, first = size - 1 + size % 2 - 2 * shift, max(least, 1) + _LEAST
-    return below if below >= first else min((first | 1) + 2 * shift, most)
+    below, first = size - 1 + size % 2, max(least, 1) + _LEAST
+    beyond = max(most, first) + 1
+    found = (
+        range(below, first - 1, -2),
+        range(max(below + 2, first | 1), beyond, 2),
+        range(first + first % 2, beyond, 2),
+        range(beyond, beyond + _TRIES),
+    )
+    return [each for some in found for each in some[:_TRIES]]
 
 
 def _distinct(task: Task, dims: Dims) -> bool:

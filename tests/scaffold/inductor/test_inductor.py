@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Protocol
@@ -15,6 +16,7 @@ from evokernel.scaffold.inductor.seed import NoInductorSeed, inductor_seed
 from evokernel.scaffold.inductor.template_choice import best_template, numbers
 from evokernel.scaffold.inductor.trace_sizes import check_workloads, trace_sizes, workloads_of
 from evokernel.source.tunables import read_tunables
+from evokernel.task import Workload, WorkloadSet
 from evokernel.tasks import builtin_tasks, load_task
 from tests.support.warm_python import NO_GPU, WarmPython
 
@@ -397,6 +399,14 @@ def test_traced_sizes_exceed_the_least_that_a_reference_takes(tmp_path: Path) ->
     sizes = trace_sizes(load_task(spec).on("cuda"))
     assert sizes.free == {"R", "C"}
     assert all(66 <= sizes.dims[name] <= 300 for name in "RC")
+
+
+def test_sizes_of_narrow_ranges_are_traced_with_numbers_of_their_own() -> None:
+    search, holdout = (Workload("", dict(zip("MNK", sizes, strict=True))) for sizes in ((5, 5, 5), (7, 7, 3)))
+    narrow = WorkloadSet((search,), (holdout,), dict.fromkeys("MNK", (2, 3)))
+    sizes = trace_sizes(replace(load_task("gemm").on("cuda"), workloads={"cuda": narrow}))
+    assert sizes.free == {*"MNK"}
+    assert sorted(sizes.dims[name] for name in "MNK") == [4, 5, 7]
 
 
 def test_checked_sizes_are_the_largest_quick_ones() -> None:
