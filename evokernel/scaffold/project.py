@@ -162,6 +162,7 @@ def init_project(
                 limits=LIMITS[device],
                 own=[layout.example, *(dims_of(layout, each) for each in own(device))],
                 counts=[count for _, count in settings.called],
+                missing=analysis.traced.missing if analysis.traced else lambda _: 0,
             ),
             dtype=floats.on.get(device, ""),
         )

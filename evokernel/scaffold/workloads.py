@@ -110,13 +110,14 @@ def plan_workloads(
     limits: WorkloadLimits,
     own: Sequence[Dims],
     counts: Sequence[int] = (),
+    missing: Callable[[Dims], int] = lambda _: 0,
 ) -> WorkloadDraft:
     """Return workloads that the reference runs on: the user's own sizes, then some around the first of them.
 
     Own sizes above the limits are halved until they fit. `counts` are weights of the first of them; without any the
-    first size counts twice.
+    first size counts twice. `missing` counts parts of tensors that sizes are too small for.
     """
-    least = least_sizes(subject, layout)
+    least = _with_all_parts(least_sizes(subject, layout), own[0], missing)
     weights_alone = cost.elements(least)  # smaller sizes do not make them fewer
     count = cost.elements
     cost = replace(cost, elements=lambda dims: count(dims) - weights_alone)
@@ -233,6 +234,22 @@ def _least_finite(subject: UserOperation, layout: Layout) -> Dims:
             value, 1 + bisect_left(range(1, value), True, key=partial(_runs, subject, layout, found, name))
         )
     return found if _finite(subject, layout, found, data=False) else dict(layout.example)
+
+
+def _with_all_parts(least: Dims, most: Dims, missing: Callable[[Dims], int]) -> Dims:
+    """Return sizes in which no part is missing: each is raised, in turn, as far as that helps.
+
+    They are as they were where some part is missing all the same.
+    """
+    found = dict(least)
+    for name, low in least.items():
+
+        def helps(value: int, name: str = name) -> bool:
+            return missing({**found, name: value}) == missing({**found, name: max(most[name], found[name])})
+
+        if not helps(low):
+            found[name] = low + bisect_left(range(low, most[name]), True, key=helps)
+    return least if missing(found) else found
 
 
 def _each_less(subject: UserOperation, layout: Layout, dims: Dims, *, data: bool) -> Dims:
