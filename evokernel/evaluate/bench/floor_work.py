@@ -104,7 +104,7 @@ def _needed_flops(graph: tuple[Any, ...]) -> int:
         elif whole := _one_to_one(node):
             known = [origins.get(each, frozenset()) for each in whole]
             origins[node] = frozenset().union(*known) if all(known) else frozenset()
-    kept, flops = set[Any](), 0
+    kept, flops = set[Any](), dict[frozenset[Any], int]()
     for node in reversed(graph):
         if node.op == "output":
             kept.update(node.all_input_nodes)
@@ -114,8 +114,9 @@ def _needed_flops(graph: tuple[Any, ...]) -> int:
             if _name(node) in _PRODUCTS:
                 left, right = (origins.get(each, frozenset()) for each in _operands(node))
                 if left and right and not left & right:
-                    flops += 2 * _values(node)[0].numel() * int(_values(_operands(node)[0])[0].shape[-1])
-    return flops
+                    own = 2 * _values(node)[0].numel() * int(_values(_operands(node)[0])[0].shape[-1])
+                    flops[left | right] = max(own, flops.get(left | right, 0))  # the same product may come twice
+    return sum(flops.values())
 
 
 def _operands(node: Any) -> tuple[Any, Any]:

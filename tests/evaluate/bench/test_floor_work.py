@@ -1,5 +1,7 @@
 """Work that no right kernel can do without: what a task counts is more than that where much of it is not needed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -65,6 +67,12 @@ PRODUCTS = {
 def test_only_products_count_whose_numbers_all_are_results(name):
     reference, inputs, output, flops = PRODUCTS[name]
     assert needed(made(reference, inputs, output)).flops == flops
+
+
+def test_the_same_product_counts_once():
+    task = made(lambda x, w, **_: (x @ w, (x @ w).relu()), (X, W), ("M", "N"))
+    both = tuple(Tensor(name, ("M", "N"), role=Role.OUTPUT) for name in ("out", "more"))
+    assert needed(replace(task, signature=replace(task.signature, outputs=both))).flops == PRODUCT
 
 
 def test_a_builtin_task_says_what_is_least():
