@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Any, cast
+from typing import Any
 from unittest import mock
 
 import torch
@@ -20,7 +20,7 @@ from evokernel.scaffold.decompositions.complex_pairs import complex_as_pairs
 from evokernel.scaffold.decompositions.library_operations import DECOMPOSITIONS
 from evokernel.scaffold.decompositions.loop_rules import LOOP_RULES
 from evokernel.scaffold.loops.constant_tensors import held_numbers
-from evokernel.scaffold.loops.operation_graph import Node, in_order
+from evokernel.scaffold.loops.operation_graph import Node
 from evokernel.scaffold.loops.reduction_sizes import ReductionSize, with_reduction_sizes
 from evokernel.scaffold.loops.torch_operations import OperationConverter
 from evokernel.scaffold.operation.sizes import FIRST, NEAR, SECOND, NotGeneral, NotGeneralSize, Rule, SymbolicSizes
@@ -59,25 +59,6 @@ class Traced:
     """Completed by the two traces."""
     exact_on_integers: bool
     """True where integer inputs give exact results."""
-
-    def missing(self, dims: Mapping[str, int]) -> int:
-        """Return the number of parts that do not lie within their tensors at these dimensions, as in the trace they do.
-
-        There the reference is another function: of ten rows, `x[-16:]` is all.
-        """
-        found = 0
-
-        def at(size: int) -> int:
-            return self.sizes.at(size, dims) if self.sizes.depends(size) else size
-
-        for node in in_order(self.outputs):
-            if node.op == "slice":
-                dim, start = cast(tuple[int, int], node.attrs)
-                count, whole = at(node.shape[dim]), at(node.args[0].shape[dim])
-                # tensors behind each other look up what lies beyond a part, and take another
-                alone = start > 0 or (start == 0 and not self.sizes.depends(node.shape[dim]))
-                found += alone and not 0 <= at(start) <= whole - count
-        return found
 
 
 _SPLITS = (_aten.split.Tensor, _aten.split_with_sizes.default)
