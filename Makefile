@@ -63,7 +63,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # How many processes run tests; those of one file stay together, and files come in their order: by default the files with
 # the fewest tests come last, which are the longest, and one process ends up alone with them.
-JOBS ?= 2
+# Three for two cores: of two the cores are idle for a third of the time, which tests wait for others' processes.
+JOBS ?= 3
 # A process that dies is not replaced: the run that waits for its file's other tests would never end.
 PARALLEL = -n $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
