@@ -125,7 +125,8 @@ def where(browser: Browser) -> dict[str, Any]:
             place: tree.convertToPixel('grid', ring),
             scale: [one[0] - zero[0], one[1] - zero[1]],
             height: tree.getHeight(),
-            pressed: [...document.querySelectorAll('#family [aria-pressed=true]')].map((each) => each.textContent),
+            pressed: [...document.querySelectorAll('#family [aria-pressed=true]')].map((each) => each.textContent)
+              .filter((text) => text !== 'shown'),  // that of second parents comes with the first of them
             typed: document.querySelector('#family input').value,
             open: document.querySelector('#answer details').open,
             top: Math.round(section.getBoundingClientRect().top),

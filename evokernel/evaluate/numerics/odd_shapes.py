@@ -125,11 +125,12 @@ def lopsided_workloads(task: Task, offered: WorkloadSet, rng: np.random.Generato
 def large_tailed_workloads(task: Task, offered: WorkloadSet, rng: np.random.Generator) -> tuple[Workload, ...]:
     """Return shapes in which one size is about that of a search workload, with every remainder that a vector leaves.
 
-    Kernels go another way above some size, where the search shows them no tails, of this size or of the others. Of
-    three sizes and more, each one is also least alone beside large ones.
+    Kernels go another way above some size, where the search shows them no tails, of this size or of the others. Of two
+    sizes each has every remainder by 8 where it is the large one. Of three sizes and more, each one is also least alone
+    beside large ones.
     """
-    tails = {name: rng.permutation(_VECTOR).tolist() for name in offered.probe}
     names, found = [*offered.probe], list[Workload]()
+    tails = {name: _spread_tails(rng, turns=range(place, _VECTOR, len(names))) for place, name in enumerate(names)}
     for number in range(_VECTOR if names else 0):
         for cut in range(_HALVINGS):
 
@@ -152,6 +153,16 @@ def large_tailed_workloads(task: Task, offered: WorkloadSet, rng: np.random.Gene
         shape = Workload(ALONE, each_chosen(offered, one_least))
         found += [shape] if task.flops_at(shape) <= most else []
     return tuple(shape for shape in found if task.bytes_at(shape) <= _LOPSIDED_BYTES)
+
+
+def _spread_tails(rng: np.random.Generator, *, turns: range) -> list[int]:
+    """Return all remainders by 16 in a random order, of which those of the first eight `turns` differ by 8, too."""
+    half = _VECTOR // 2
+    firsts = [int(rest + half * rng.integers(2)) for rest in rng.permutation(half)]
+    others = [int(rest) for rest in rng.permutation(_VECTOR) if rest not in firsts]
+    wanted = {turn: firsts.pop() for turn in turns[: len(firsts)]}
+    left = iter(rng.permutation([*firsts, *others]).tolist())
+    return [wanted[turn] if turn in wanted else next(left) for turn in range(_VECTOR)]
 
 
 def searched_tailed_workloads(

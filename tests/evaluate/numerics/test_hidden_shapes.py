@@ -205,6 +205,7 @@ def test_a_large_size_and_the_small_ones_beside_it_have_tails(seed):
     for name in ("R", "C"):
         assert {size[name] % 16 for size in sizes} == {*range(16)}
         assert len({size[name] % 16 for size in long}) == 8
+    assert {size["C"] % 8 for size in long} == {size["R"] % 8 for size in many} == {*range(8)}
 
 
 @pytest.mark.parametrize("seed", range(5))
