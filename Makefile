@@ -63,7 +63,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # How many processes run tests; those of one file stay together, and files come in their order: by default the files with
 # the fewest tests come last, which are the longest, and one process ends up alone with them.
-# Three for two cores: of two the cores are idle for a third of the time, which tests wait for others' processes.
+# Three for two cores: with two processes the cores are idle for a third of the time, while tests wait for programs.
 JOBS ?= 3
 # A process that dies is not replaced: the run that waits for its file's other tests would never end.
 PARALLEL = -n $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart=0

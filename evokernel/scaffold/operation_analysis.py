@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 from evokernel.errors import TaskError
+from evokernel.scaffold.loops.index_arithmetic import missing_parts
 from evokernel.scaffold.loops.trace import Traced, extents, flop_terms, reduction_terms, settled, to_graph, trace
 from evokernel.scaffold.operation.dimensions import (
     Layout,
@@ -46,6 +47,10 @@ class OperationAnalysis:
     """Reason for that; else empty."""
     unruly: bool = False
     """Some size or number follows no simple rule."""
+
+    def missing(self, dims: Mapping[str, int]) -> int:
+        """Return the number of parts of tensors that these dimensions are too small for; 0 where nobody knows."""
+        return missing_parts(self.traced.outputs, self.traced.sizes, dims) if self.traced else 0
 
 
 def analyse(

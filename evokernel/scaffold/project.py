@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain
 from math import prod
 from pathlib import Path
@@ -14,8 +13,6 @@ from evokernel.errors import TaskError
 from evokernel.evaluate.build.confined_generators import confine_generators
 from evokernel.scaffold.config_schema import MODELINE, SCHEMA_FILE, schema_text
 from evokernel.scaffold.inductor.seed import COMPILE_S as GPU_COMPILE_S
-from evokernel.scaffold.loops.index_operations import missing_parts
-from evokernel.scaffold.loops.trace import Traced
 from evokernel.scaffold.loops.triangular import library_steps
 from evokernel.scaffold.operation.additive_masks import find_masks
 from evokernel.scaffold.operation.dimensions import Layout, derive_layout, layout_without, shapes_at
@@ -165,7 +162,7 @@ def init_project(
                 limits=LIMITS[device],
                 own=[layout.example, *(dims_of(layout, each) for each in own(device))],
                 counts=[count for _, count in settings.called],
-                missing=_missing(analysis.traced),
+                missing=analysis.missing,
             ),
             dtype=floats.on.get(device, ""),
         )
@@ -230,11 +227,6 @@ def init_project(
         admission=admission,
         unfit=unfit and unfit + (unsorted_offsets(subject, layout) or library_steps(analysis.why)),
     )
-
-
-def _missing(traced: Traced | None) -> Callable[[Mapping[str, int]], int]:
-    """Return a count of the parts of tensors that sizes are too small for; 0 where nobody knows."""
-    return partial(missing_parts, traced.outputs, traced.sizes) if traced else lambda _: 0
 
 
 def _seed_files(stem: str, out: Path, devices: Sequence[str], settings: ProjectSettings) -> dict[str, Path]:

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from evokernel.scaffold.inductor.trace_sizes import check_workloads
-from evokernel.scaffold.loops.index_operations import missing_parts
 from evokernel.scaffold.operation.dimensions import derive_layout
 from evokernel.scaffold.operation.user_operation import find_subject
 from evokernel.scaffold.operation_analysis import analyse
@@ -59,8 +58,8 @@ def test_parts_are_missing_where_a_tensor_is_smaller(
     subject = find_subject(file, name=name, inputs=inputs)
     _, analysis = analyse(subject, derive_layout(subject))
     assert analysis.traced is not None
-    assert missing_parts(analysis.traced.outputs, analysis.traced.sizes, small) > 0
-    assert missing_parts(analysis.traced.outputs, analysis.traced.sizes, enough) == 0
+    assert analysis.missing(small) > 0
+    assert analysis.missing(enough) == 0
 
 
 @pytest.mark.parametrize(("name", "inputs"), [("each_fourth", MATRIX), ("behind", PAIR)])
@@ -69,7 +68,7 @@ def test_nothing_is_missing_where_parts_follow_from_sizes(file: Path, name: str,
     layout, analysis = analyse(subject, derive_layout(subject))
     assert analysis.traced is not None
     least = dict.fromkeys(layout.example, 1)
-    assert missing_parts(analysis.traced.outputs, analysis.traced.sizes, least) == 0
+    assert analysis.missing(least) == 0
 
 
 @pytest.mark.slow

@@ -33,6 +33,7 @@ _LARGE, _SEEN = 1e6, 1e-3
 _COPIES = ("_to_copy", "alias", "clone", "detach")
 _VIEWS = ("_unsafe_view", "expand", "permute", "squeeze", "t", "transpose", "unsqueeze", "view")
 _MOVES = frozenset((*_COPIES, *_VIEWS))
+"""Operations whose result holds the numbers of their operand, once each where there are as many of them."""
 _PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "_int_mm")
 _CHOICES = frozenset(("where", "masked_fill", "eq", "ne", "lt", "le", "gt", "ge"))
 """Where these stand between a product and the result, not all of it may be needed."""
@@ -85,7 +86,7 @@ def _traced(task: Task, workload: Workload, inputs: Mapping[str, Array]) -> tupl
     try:
         with torch.no_grad():
             return tuple(make_fx(call, tracing_mode="fake")(*inputs.values()).graph.nodes)
-    except Exception:  # noqa: BLE001 - a user's reference may raise anything, here where it works on real tensors, too
+    except Exception:  # noqa: BLE001 - a user's reference may raise anything without numbers; then no product counts
         return ()
 
 
@@ -108,14 +109,18 @@ def _needed_flops(graph: tuple[Any, ...]) -> int:
     for node in reversed(graph):
         if node.op == "output":
             kept.update(node.all_input_nodes)
-        elif node in kept:
-            whole = _one_to_one(node)
-            kept.update(whole if len([each for each in whole if not origins.get(each)]) < 2 else ())
-            if _name(node) in _PRODUCTS:
-                left, right = (origins.get(each, frozenset()) for each in _operands(node))
-                if left and right and not left & right:
-                    own = 2 * _values(node)[0].numel() * int(_values(_operands(node)[0])[0].shape[-1])
-                    flops[left | right] = max(own, flops.get(left | right, 0))  # the same product may come twice
+            continue
+        if node not in kept:
+            continue
+        whole = _one_to_one(node)
+        # of two operands that are no inputs one may be a mask
+        kept.update(whole if len([each for each in whole if not origins.get(each)]) < 2 else ())
+        if _name(node) not in _PRODUCTS:
+            continue
+        left, right = (origins.get(each, frozenset()) for each in _operands(node))
+        if left and right and not left & right:
+            own = 2 * _values(node)[0].numel() * int(_values(_operands(node)[0])[0].shape[-1])
+            flops[left | right] = max(own, flops.get(left | right, 0))  # the same product may come twice
     return sum(flops.values())
 
 

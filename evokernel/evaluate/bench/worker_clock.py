@@ -33,8 +33,8 @@ _DIFFERENCE = 0.002
 0.1 to 0.3 %, and stays the same as long as both processes live.
 """
 _PREPARED = 16
-"""Time of the judge's processor, of a second of the clock, from which on it counts as clock time. A look-up is made in
-microseconds in tables that take milliseconds to fill.
+"""So much time of the judge's own processor uses up a budget as one of the clock does: a look-up takes microseconds in
+tables that take milliseconds to fill.
 """
 _RENEWED = 8
 """Between two runners, one in this many input sets is rewritten where a runner might have changed it."""

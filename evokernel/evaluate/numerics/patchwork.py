@@ -210,9 +210,11 @@ def kinds_of(count: int, pieces: int, source: InputSource) -> Array:
     dozens of rows, and takes a safe way where one of them is odd, would go the safe way wherever most are. A few pieces
     are of as many kinds as they can be.
     """
-    kind = source.integers(0, count, pieces)
     if pieces <= _PIECES:
-        kind = torch.randperm(count, generator=source.generator, device=kind.device).repeat(2)[:pieces]
+        order = torch.randperm(count, generator=source.generator, device=source.generator.device)
+        kind = order.repeat(-(-pieces // count))[:pieces]
+    else:
+        kind = source.integers(0, count, pieces)
     if pieces >= _MANY_PIECES and source.integers(0, 2, 1):
         share = torch.pow(pieces / _LEAST_ODD, -source.uniform(0.0, 1.0, 1))
         kind *= source.uniform(0.0, 1.0, pieces) < share

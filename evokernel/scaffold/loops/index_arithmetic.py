@@ -1,9 +1,10 @@
 """Index arithmetic, from loop variables through views to subscripts of a buffer."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
+from typing import cast
 
-from evokernel.scaffold.loops.operation_graph import Node, Shape
+from evokernel.scaffold.loops.operation_graph import Node, Shape, in_order
 from evokernel.scaffold.operation.sizes import SymbolicSizes
 
 Digits = tuple[tuple[str, int], ...]
@@ -213,3 +214,22 @@ _STEPS = {
     "slice": _slice,
     "reverse": _reverse,
 }
+
+
+def missing_parts(outputs: tuple[Node, ...], sizes: SymbolicSizes, dims: Mapping[str, int]) -> int:
+    """Return the number of parts that do not lie within their tensors at these dimensions, as in the trace they do.
+
+    There the reference is another function: of ten rows, `x[-16:]` is all.
+    """
+
+    def at(size: int) -> int:
+        return sizes.at(size, dims) if sizes.depends(size) else size
+
+    found = 0
+    for node in (each for each in in_order(outputs) if each.op == "slice"):
+        dim, start = cast(tuple[int, int], node.attrs)
+        count, whole = at(node.shape[dim]), at(node.args[0].shape[dim])
+        # tensors behind each other look up what lies beyond a part, and take another
+        alone = start > 0 or (start == 0 and not sizes.depends(node.shape[dim]))
+        found += alone and not 0 <= at(start) <= whole - count
+    return found

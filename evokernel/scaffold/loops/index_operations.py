@@ -1,11 +1,11 @@
 """Operations at places that tensors of indices name: elements that are looked up, stored or added up there."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
-from evokernel.scaffold.loops.operation_graph import PLACES, VIEWS, Node, OperationGraph, Shape, in_order
+from evokernel.scaffold.loops.operation_graph import PLACES, VIEWS, Node, OperationGraph, Shape
 from evokernel.scaffold.operation.sizes import NotGeneral, SymbolicSizes
 
 _MOST_LOOKED_UP = 4
@@ -158,22 +158,3 @@ def _may_be_negative(node: Node) -> bool:
     if node.op == "where":
         return any(map(_may_be_negative, node.args[1:]))
     return node.op != "maximum" or all(map(_may_be_negative, node.args))
-
-
-def missing_parts(outputs: tuple[Node, ...], sizes: SymbolicSizes, dims: Mapping[str, int]) -> int:
-    """Return the number of parts that do not lie within their tensors at these dimensions, as in the trace they do.
-
-    There the reference is another function: of ten rows, `x[-16:]` is all.
-    """
-
-    def at(size: int) -> int:
-        return sizes.at(size, dims) if sizes.depends(size) else size
-
-    found = 0
-    for node in (each for each in in_order(outputs) if each.op == "slice"):
-        dim, start = cast(tuple[int, int], node.attrs)
-        count, whole = at(node.shape[dim]), at(node.args[0].shape[dim])
-        # tensors behind each other look up what lies beyond a part, and take another
-        alone = start > 0 or (start == 0 and not sizes.depends(node.shape[dim]))
-        found += alone and not 0 <= at(start) <= whole - count
-    return found

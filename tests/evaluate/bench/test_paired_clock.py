@@ -1,6 +1,7 @@
 """Timed batches: both runners see the same contents, every output is verified, and nothing can be known ahead."""
 
 import itertools
+import time
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
@@ -548,6 +549,25 @@ def test_a_slow_candidate_may_be_slow_in_the_checks_too(ground):
     clock = clock_for(ground, Slow(), Kernel(), checked_ns=140e6, anew_ns=140e6)
     clock.block()
     clock.finish(thoroughly=True)
+
+
+class Laborious(Kernel):
+    """Makes this process work, as filling a large table for a short look-up does; its calls are as short as others."""
+
+    work_s = 0.02
+
+    def call(self, index):
+        until = time.process_time() + self.work_s
+        super().call(index)
+        while time.process_time() < until:
+            pass
+
+
+def test_work_of_the_judge_uses_up_the_budget_where_it_is_far_more_than_the_calls(ground):
+    usual = clock_for(ground, Kernel(), Kernel()).block()
+    block = clock_for(ground, Laborious(), Kernel()).block()
+    assert block.candidate_ns == usual.candidate_ns
+    assert block.clock_s >= 2 * CALLS * Laborious.work_s / 16
 
 
 def test_writing_out_of_bounds_is_rejected(ground):
