@@ -34,6 +34,8 @@ from evokernel.evaluate.numerics.references import native_answer
 from evokernel.task import COARSE, ENDS, EXTREME, PATCHWORK, PATCHWORK_FEW, PATCHWORK_KEPT, TELLING, TINY, Task
 
 _MORE_ROUNDS = 4
+_TELLING_DRAWS = 4
+"""Draws of a distribution that tells: NaN of two inputs may meet by chance, and then no number is right."""
 _COSTLY = 1e10
 """Operations of a workload above which other inputs of the same sizes are drawn only for what they may still reject."""
 _LOOSE = 0.1
@@ -227,11 +229,15 @@ def _tell(
     for distribution in TELLING if "normal" in task.declared else ():
         if not any(distribution in each.told_by for each in constants):
             continue
-        case = AdmissionVariant.drawn(task, odd, distribution, rng, device=device)
-        left = _try_constants(case, constants)
-        if left != constants and is_right(case, rng) and _telling(case) and _has_room(case):
-            task = replace(task, distributions=(*task.distributions, distribution))
-            constants = left
+        for _ in range(_TELLING_DRAWS):
+            case = AdmissionVariant.drawn(task, odd, distribution, rng, device=device)
+            left = _try_constants(case, constants)
+            if left == constants:
+                break
+            if is_right(case, rng) and _telling(case) and _has_room(case):
+                task = replace(task, distributions=(*task.distributions, distribution))
+                constants = left
+                break
     return task, constants
 
 

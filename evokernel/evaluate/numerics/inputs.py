@@ -271,7 +271,8 @@ def _floats(distribution: str, count: int, row: int, source: InputSource, *, nar
     if distribution in _NO_NUMBERS:
         values = source.normal(count)
         for number in _NO_NUMBERS[distribution]:
-            values[source.integers(0, count, 1 + count // 256)] = number
+            # few enough that those of two inputs seldom meet, where a maximum of the others has no number left
+            values[source.integers(0, count, 1 + min(count // 256, math.isqrt(count) // 4))] = number
         return values
     if distribution == "offset":
         return source.normal(count).add_(8.0 if narrow else 100.0)

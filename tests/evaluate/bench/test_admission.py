@@ -368,6 +368,17 @@ def test_an_operation_for_rare_inputs_gets_an_input_that_needs_it(reference, for
     assert found.unnoticed == ()
 
 
+def test_nan_is_tried_wherever_nan_of_two_inputs_meet():
+    """A draw in which both are NaN somewhere is unfit: with one draw, two of sixty admissions of a task had none."""
+    wide = (Workload("16x4096", {"R": 16, "C": 4096}),)
+    sizes = WorkloadSet(search=wide, holdout=wide, probe={"R": (15, 18), "C": (4000, 4200)})
+    inputs = (Tensor("x", ("R", "C")), Tensor("z", ("R", "C")))
+    task = make("larger", lambda x, z, **_: torch.fmax(x, z), inputs=inputs)
+    for seed in range(4):
+        found = admit(replace(task, workloads={"cpu": sizes}), "cpu", rng=np.random.default_rng(seed))
+        assert "normal/nan" in found.task.distributions
+
+
 @pytest.mark.parametrize(("longest", "added"), [(4096, {"normal/sums"}), (1, set())])
 def test_an_activation_of_large_sums_gets_inputs_whose_sums_are_small(longest, added):
     """Of sums of thousands of products few are near 0, where an activation differs from its rough stand-ins."""
