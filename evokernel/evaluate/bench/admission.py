@@ -35,7 +35,7 @@ from evokernel.task import COARSE, ENDS, EXTREME, PATCHWORK, PATCHWORK_FEW, PATC
 
 _MORE_ROUNDS = 4
 _TELLING_DRAWS = 4
-"""Draws of a distribution that tells: NaN of two inputs may meet by chance, and then no number is right."""
+"""Draws of a distribution that tells: where NaN of two inputs meet by chance, a result is none."""
 _COSTLY = 1e10
 """Operations of a workload above which other inputs of the same sizes are drawn only for what they may still reject."""
 _LOOSE = 0.1
@@ -80,12 +80,15 @@ def with_patchwork(task: Task, device_class: str, *, rng: np.random.Generator, d
 
 def is_right(case: AdmissionVariant, rng: np.random.Generator) -> bool:
     """Say whether the fp64 answer is finite and defined, and honest answers pass."""
-    finite = all(output.high.isfinite().all() for output in case.expected.outputs)
     return (
-        finite
+        _is_finite(case)
         and not undefined_conversion(case.task, case.workload, case.inputs)
         and all(judge_output(case.expected, each) is None for each in honest_answers(case, rng).values())
     )
+
+
+def _is_finite(case: AdmissionVariant) -> bool:
+    return all(bool(output.high.isfinite().all()) for output in case.expected.outputs)
 
 
 def _telling(case: AdmissionVariant) -> bool:
@@ -232,12 +235,11 @@ def _tell(
         for _ in range(_TELLING_DRAWS):
             case = AdmissionVariant.drawn(task, odd, distribution, rng, device=device)
             left = _try_constants(case, constants)
-            if left == constants:
+            if left == constants or _is_finite(case):
                 break
-            if is_right(case, rng) and _telling(case) and _has_room(case):
-                task = replace(task, distributions=(*task.distributions, distribution))
-                constants = left
-                break
+        if left != constants and is_right(case, rng) and _telling(case) and _has_room(case):
+            task = replace(task, distributions=(*task.distributions, distribution))
+            constants = left
     return task, constants
 
 
