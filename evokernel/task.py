@@ -22,11 +22,11 @@ PATCHWORK, PATCHWORK_KEPT, PATCHWORK_FEW = "patchwork", "patchwork/kept", "patch
 """Mixtures of a judge: of all kinds; with a true element in each row of a mask; with few odd elements or runs."""
 ENDS, TINY, EXTREME = ("ends/0", "ends/1"), "tiny", "extreme"  # of 0, or 1, at both ends; about 1e-12; of all bits
 SCALED = {f"normal/1e{n}": 10.0**-n for n in (2, 4, 6, 8, 12, 16, 20)} | {f"normal*1e{n}": 10.0**n for n in (5, 10, 20)}
-SHIFTED = {"normal-10": -10.0, "normal+10": 10.0}
-COARSE, MODEST = "normal/coarse", "normal/sums"  # multiples of 1/16, which tie, also with -0.0; sums of products ~ 1
+SHIFTED = {"normal-10": -10.0, "normal+10": 10.0, "normal+4": 4.0}
+COARSE, MODEST, APART, ZEROS = "normal/coarse", "normal/sums", "normal/apart", "normal/zeros"  # see `inputs.draw`
 LARGE = {"normal/roots": 46_341, "normal/factors": 1 << 22, "normal/large": 1 << 31}  # what int32 stays below
 NAN, INFINITE, ABOVE, BELOW = "normal/nan", "normal/inf", "normal/+inf", "normal/-inf"
-TELLING = (*SCALED, *SHIFTED, COARSE, *LARGE, NAN, INFINITE, ABOVE, BELOW, MODEST)
+TELLING = (*SCALED, *SHIFTED, COARSE, *LARGE, NAN, INFINITE, ABOVE, BELOW, MODEST, APART, ZEROS)
 """Distributions that a judge adds to those of a task where only they notice what a kernel leaves out."""
 
 InputGenerator = Callable[[Mapping[str, int], int], Any]

@@ -265,7 +265,7 @@ class ArtifactClock(PairedClock):
         found = torch.cat([comparison.alike(candidate_kept=candidate_first), left_alone])
         self._windows = self._fresh.draw_windows(bound.sets)  # while the device compares
         *alike, alone = found.tolist()
-        if not alone and not self._changes_inputs:
+        if not alone and not self._bound.changes_inputs:
             raise self._suspect(NEUTRAL)
         doubtful = [call for call in called if not alike[call] and call not in decoys]
         actual = comparison.kept if candidate_first else bound.all_outputs(bound.sets)
@@ -287,7 +287,7 @@ class ArtifactClock(PairedClock):
 
     def _renew(self, windows: Sequence[Window]) -> None:
         """Restore the buffers as they were before the first runner. A runner's kernels cannot write inputs."""
-        if self._changes_inputs:
+        if self._bound.changes_inputs:
             self._fill(windows)
         else:
             self._bound.poison_all(self._bound.sets)

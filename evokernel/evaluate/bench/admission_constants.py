@@ -15,7 +15,7 @@ from evokernel.evaluate.bench.admission_variants import AdmissionVariant, Answer
 from evokernel.evaluate.numerics.correctness import judge_output
 from evokernel.evaluate.numerics.dispatch import EagerMode
 from evokernel.evaluate.numerics.inputs import bound_of
-from evokernel.task import ABOVE, BELOW, COARSE, INFINITE, LARGE, MODEST, NAN, SCALED, SHIFTED, TELLING
+from evokernel.task import ABOVE, APART, BELOW, COARSE, INFINITE, LARGE, MODEST, NAN, SCALED, SHIFTED, TELLING, ZEROS
 
 _MOST = 32
 """Most constants of a reference that are tried."""
@@ -27,9 +27,10 @@ _CREATES = ("arange", "full", "zeros", "ones", "empty", "linspace", "eye")
 
 _COMPARES = ("eq", "ne")
 _SUMS = ("sum", "cumsum")
-_PRODUCTS = ("mul", "square", "dot")
+_PRODUCTS = ("mul", "square", "dot", "add", "sub", "rsub", "__lshift__", "bitwise_left_shift")
 _DECIDES = ("gt", "ge", "lt", "le", *_COMPARES)
-_SMALL, _SCALED, _SHIFTED, _LARGE = ("normal/1e4",), (*SCALED,), (*SHIFTED,), (*LARGE,)
+_RANKS = ("argmax", "argmin", "max", "min", "sort")
+_SMALL, _SCALED, _SHIFTED, _LARGE = ("normal/1e4",), (*SCALED,), (*SHIFTED,), (*LARGE, APART)
 _NEAR = 0.25
 """What is near 0 has a result of its own size there, and a rough function adds numbers of about 1 on the way."""
 _Plain = Callable[..., Any]
@@ -71,6 +72,27 @@ def _with_sign(x: Any, y: Any) -> Any:
     return torch.where(torch.as_tensor(y) < 0, -x.abs(), x.abs())
 
 
+def _half_tanh(x: Any) -> Any:
+    return 0.5 + 0.5 * (0.5 * x).tanh()
+
+
+def _half_erf(x: Any) -> Any:
+    return 0.5 + 0.5 * (x * math.sqrt(0.5)).erf()
+
+
+def _of_two_zeros(rank: _Plain) -> _Plain:
+    """Return a ranking by which -0.0 comes before 0.0, as bits do."""
+
+    def ranked(x: Any, *rest: Any, **named: Any) -> Any:
+        least = torch.finfo(x.dtype).tiny
+        found = rank(torch.where((x == 0) & x.signbit(), -least, x), *rest, **named)
+        if not isinstance(found, tuple):
+            return found if not found.is_floating_point() else torch.where(found == -least, -0.0, found)
+        return torch.where(found[0] == -least, -0.0, found[0]), *found[1:]
+
+    return ranked
+
+
 def _other_side(search: _Plain) -> _Plain:
     def searched(left: Any, right: Any, **named: Any) -> Any:
         side = named.pop("right", False) or named.pop("side", None) == "right"
@@ -102,6 +124,11 @@ _PLAIN: Mapping[str, tuple[str, _Plain, tuple[str, ...]]] = {
         _SMALL,
     ),
     "atan": ("a right angle less atan(1 / x) near 0", _near_zero(_aten.atan, _other_angle), _SMALL),
+    "erfc": ("1 - erf(x)", lambda x: 1 - x.erf(), ("normal+4",)),
+    "special_ndtr": ("one of 1 + erf(x)", _half_erf, _SHIFTED),
+    "special_log_ndtr": ("the logarithm of one of 1 + erf(x)", lambda x: _half_erf(x).log(), _SHIFTED),
+    "sigmoid": ("one of 1 + tanh(x / 2)", _half_tanh, _SHIFTED),
+    "silu": ("one of 1 + tanh(x / 2)", lambda x: x * _half_tanh(x), _SHIFTED),
     "softplus": ("log(1 + exp(x))", _softplus, _SHIFTED),
     "log_sigmoid_forward": ("-log(1 + exp(-x))", _log_sigmoid, _SHIFTED),
     "hypot": ("sqrt(x * x + y * y)", lambda x, y: (x * x + y * y).sqrt(), _SCALED),
@@ -121,6 +148,7 @@ _PLAIN: Mapping[str, tuple[str, _Plain, tuple[str, ...]]] = {
     "searchsorted": ("one of the other side", _other_side(torch.searchsorted), (COARSE,)),
     "bucketize": ("one of the other side", _other_side(torch.bucketize), (COARSE,)),
     "round": ("one that rounds halves away from 0", _rounded, (COARSE,)),
+    **{name: ("one for which -0.0 is below 0.0", _of_two_zeros(getattr(_aten, name)), (ZEROS,)) for name in _RANKS},
     "gt": ("ge", _aten.ge, (COARSE,)),
     "ge": ("gt", _aten.gt, (COARSE,)),
     "lt": ("le", _aten.le, (COARSE,)),
@@ -279,8 +307,8 @@ class _Constants(EagerMode):
         """Note an operation that has a plainer one; return the one to call."""
         numbers = [each for each in given if isinstance(each, torch.Tensor)]
         plain, does, told_by = _PLAIN.get(operation, ("", func, ()))
-        if operation in _DECIDES and not (numbers and numbers[0].is_floating_point()):
-            plain = ""  # whole numbers tie everywhere
+        if operation in (*_DECIDES, *_RANKS) and not (numbers and numbers[0].is_floating_point()):
+            plain = ""  # whole numbers tie everywhere, and have one zero
         elif operation in _COMPARES and given[0] is given[1]:  # NaN alone is no number that equals itself
             plain, does, told_by = (*_PLAIN["ne" if operation == "eq" else "eq"][:2], (NAN,))
         elif dtype in (None, torch.int64) and numbers:

@@ -32,6 +32,8 @@ _ARITHMETIC = {
     *("div", "floor_divide", "remainder", "fmod", "lshift", "rshift", "bitwise_left_shift", "bitwise_right_shift"),
 }
 """Operations that may overflow."""
+_QUOTIENTS, _RIGHT_SHIFTS = {"div", "floor_divide", "remainder", "fmod"}, {"rshift", "bitwise_right_shift"}
+"""Of these, what overflows only where a number is divided by 0 or -1, or shifted by more bits than it has."""
 _ENOUGH = 4
 """Bytes that sums and products of bytes need."""
 WITHOUT_TAIL = "the answer without the tail"
@@ -299,10 +301,20 @@ class _Arithmetic(EagerMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         made = func(*args, **dict(kwargs or {}))
-        if func.overloadpacket.__name__.strip("_") in _ARITHMETIC and isinstance(made, torch.Tensor):
+        name = func.overloadpacket.__name__.strip("_")
+        if name in _ARITHMETIC and isinstance(made, torch.Tensor) and not _shrinks(name, *args[:2]):
             given = max((each.itemsize for each in tree_leaves(args) if isinstance(each, torch.Tensor)), default=0)
             self.overflows |= bool(made.itemsize < _ENOUGH if self._small else made.itemsize <= given)
         return made
+
+
+def _shrinks(name: str, whole: Any, *by: Any) -> bool:
+    """Say whether an operation makes numbers nearer to 0, whatever they are."""
+    if by and name in _RIGHT_SHIFTS:
+        bits = torch.as_tensor(by[0])
+        return bool(((bits >= 0) & (bits < 8 * torch.as_tensor(whole).itemsize)).all())
+    # the absolute value of the least integer stays negative
+    return bool(by) and name in _QUOTIENTS and bool((torch.as_tensor(by[0]).abs() > 1).all())
 
 
 def same_bits(left: Sequence[Array], right: Sequence[Array]) -> bool:

@@ -117,7 +117,7 @@ class BaselineTimer:
         room = room_bytes // bound.set_bytes - 1
         calls = 1
         for _ in range(2):  # a batch of one call costs mostly what its process pays for waking with cold caches
-            call_ns = min(self._call_ns(bound, name, calls) for name in panel)
+            call_ns = min(self._call_ns(bound, fresh, name, calls) for name in panel)
             # a kernel could know contents again that are not new
             calls = max(1, min(round(self.batch_s * 1e9 / call_ns + 0.5), room, most_calls, fresh.affordable))
             bound.resize(calls + 1)
@@ -128,7 +128,7 @@ class BaselineTimer:
             self.measure_wake_in_place(bound, fresh)
         bound.baseline_us = {}
         for name in panel:
-            bound.baseline_us[name] = self._call_ns(bound, name, calls) / 1e3
+            bound.baseline_us[name] = self._call_ns(bound, fresh, name, calls) / 1e3
             self._usual[name, bound] = self._measure_usual(bound, fresh)
 
     def _measure_usual(self, bound: BoundWorkload, fresh: FreshInputs) -> BatchUsage:
@@ -136,6 +136,7 @@ class BaselineTimer:
         short = 1e3 * bound.baseline_us[self._chosen] * bound.calls < _LONG_NS
         found = []
         for _ in range(_USUAL_BATCHES if short else 1):
+            self._renew(bound, fresh)
             self._prepare(bound, calls=bound.calls)
             fresh.fill_sets(bound.all_inputs(), fresh.draw_windows(bound.calls))
             bound.poison_all(bound.calls)
@@ -149,14 +150,23 @@ class BaselineTimer:
         fresh.fill_sets(bound.all_inputs(), fresh.draw_windows(bound.sets))
         self.attach(bound)
 
-    def _call_ns(self, bound: BoundWorkload, name: str, calls: int) -> float:
-        """Return the least time of one call in ns, since a busy machine only makes it longer."""
-        self.choose(name, bound)
-        return max(self._batch_ns(bound, calls=calls, batches=_ANCHOR_BATCHES) - self._least_wake_ns, 1.0) / calls
+    def _renew(self, bound: BoundWorkload, fresh: FreshInputs) -> None:
+        """Renew what calls have changed in place."""
+        if bound.changes_inputs:
+            fresh.fill_sets(bound.all_inputs(), fresh.draw_windows(bound.sets))
 
-    def _batch_ns(self, bound: BoundWorkload, *, calls: int, batches: int) -> float:
+    def _call_ns(self, bound: BoundWorkload, fresh: FreshInputs, name: str, calls: int) -> float:
+        """Return the least time of one call in ns, since a busy machine only makes it longer."""
+        self._renew(bound, fresh)
+        self.choose(name, bound)
+        least_ns = self._batch_ns(bound, calls=calls, batches=_ANCHOR_BATCHES, fresh=fresh)
+        return max(least_ns - self._least_wake_ns, 1.0) / calls
+
+    def _batch_ns(self, bound: BoundWorkload, *, calls: int, batches: int, fresh: FreshInputs | None = None) -> float:
         times = []
         for _ in range(batches):
+            if fresh is not None:
+                self._renew(bound, fresh)
             self._prepare(bound, calls=calls)
             times.append(self.process.go(timeout_s=self._first_call_s))
             if self._after_batch is not None:

@@ -29,7 +29,6 @@ from evokernel.evaluate.numerics.timed_inputs import Content, FreshInputs, Windo
 from evokernel.evaluate.numerics.tolerance import expect
 from evokernel.evaluate.wire import PhaseVerdict
 from evokernel.records.evaluation import Stage, Status
-from evokernel.task import Role
 
 T = TypeVar("T")
 _AUDITED = 0.25
@@ -128,7 +127,6 @@ class PairedClock(ABC):
         self._watch = BaselineWatch(usual)
         self._call_ns: list[float] = []
         """Times of one call of the candidate in the batches that count."""
-        self._changes_inputs = any(tensor.role is Role.INOUT for tensor in bound.task.signature.inputs)
         self._expected = bound.tolerance(bound.workload.distribution)
         self._others = [name for name in bound.distributions if name != bound.workload.distribution]
         self._to_come: list[str] = []

@@ -65,6 +65,8 @@ class WorkerClock(PairedClock):
         self._once_ns = max(checked.ns - self._wake_ns, 1.0)
         self._neighbours = self._count_neighbours()
         self._begun = False
+        self._warm = fresh.draw_windows(1)[0] if bound.changes_inputs else {}
+        """The content of calls that warm up."""
 
     def block(self) -> CounterbalancedBlock:
         """Time both twice, each once before the other. Raises `Rejected`, `WorkerError`.
@@ -180,6 +182,7 @@ class WorkerClock(PairedClock):
 
         def prepare_candidate() -> None:
             warm_set = bound.calls if warm else None
+            self._fill_warm()
             self._worker.prepare(bound.name, first_set=0, calls=calls, warm_set=warm_set, timeout_s=limit, shut=shut)
             self._check_idle()
 
@@ -189,10 +192,19 @@ class WorkerClock(PairedClock):
 
     def _prepare_baseline(self) -> None:
         bound, limit = self._bound, self._bench.settings.timeout_s
+        self._fill_warm()
         with _baseline_faults():
             self._baselines.process.prepare(
                 bound.name, first_set=0, calls=bound.calls, warm_set=bound.calls, timeout_s=limit
             )
+
+    def _fill_warm(self) -> None:
+        """Renew what the last call that warmed up has changed in place: called again and again, it may grow too large.
+
+        It may be an index that each call moves on.
+        """
+        if self._bound.changes_inputs:
+            self._fresh.fill(self._bound.views(self._bound.calls), self._warm)
 
     def _wrote(self, calls: int) -> Sequence[Array]:
         """Return views of the outputs of the first calls; both runners must be stopped."""
@@ -219,7 +231,7 @@ class WorkerClock(PairedClock):
 
     def _renew(self, windows: Sequence[Window]) -> None:
         """Restore the buffers as they were before the first runner; inputs it could not write are left alone."""
-        if self._changes_inputs:
+        if self._bound.changes_inputs:
             self._fill(windows)
             return
         self._bound.poison_all(len(windows))

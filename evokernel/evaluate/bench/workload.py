@@ -111,6 +111,11 @@ class BoundWorkload:
         return self.kind is not WorkloadPurpose.SEARCH
 
     @property
+    def changes_inputs(self) -> bool:
+        """Say whether a call changes what another call on the same copy of the buffers reads."""
+        return any(tensor.role is Role.INOUT for tensor in self.task.signature.inputs)
+
+    @property
     def label(self) -> str:
         """Its name in feedback to a candidate's author."""
         names = {

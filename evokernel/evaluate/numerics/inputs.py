@@ -15,6 +15,7 @@ from evokernel.evaluate.numerics.patchwork import InputSource, patch_indices, pa
 from evokernel.source.expressions import evaluate
 from evokernel.task import (
     ABOVE,
+    APART,
     BELOW,
     COARSE,
     DISTRIBUTIONS,
@@ -31,6 +32,7 @@ from evokernel.task import (
     SHIFTED,
     TELLING,
     TINY,
+    ZEROS,
     Role,
     Task,
     Tensor,
@@ -83,8 +85,9 @@ def draw(
     ends of it, and needles nothing else but zeros. For bool see `draw_mask`.
 
     What admission adds is normal but for one thing: numbers near 0 (`normal/1e4`), ones whose sums of products are
-    about 1 (`normal/sums`), large ones (`normal*1e5`), ones of one sign (`normal-10`), ones that tie, NaN or infinities
-    in few places, or large numbers of one sign in int32.
+    about 1 (`normal/sums`), large ones (`normal*1e5`), ones of one sign (`normal-10`), ones that tie (`normal/coarse`:
+    multiples of 1/16, and -0.0), NaN or infinities in few places, large numbers in int32 of one sign, or of both
+    (`normal/apart`), or zeros of both signs in half of all places (`normal/zeros`).
 
     ends/0 and ends/1 are the first distribution of the task but for the first and the last row of each input. tiny is
     normal times 1e-12. In extreme, integers without a bound take all bits of their type (see `_extremes`).
@@ -174,6 +177,8 @@ def _ordinary(home: str, size: int, *, tensor: Tensor, row: int, source: InputSo
         return _whole_range(home, size, row, source, dtype=torch_dtype(tensor.dtype))
     if home in LARGE and bound is None and tensor.dtype == "int32":
         return source.integers(0, LARGE[home], size)
+    if home == APART and bound is None and tensor.dtype == "int32":
+        return source.integers(-(1 << 31), 1 << 31, size)
     values = _integers(home, size, row, source, bound=bound)
     if home == "needles" and bound is None:
         _put_beyond_half(values, source, dtype=tensor.dtype)
@@ -268,6 +273,8 @@ def _floats(distribution: str, count: int, row: int, source: InputSource, *, nar
         return source.normal(count).mul_(SCALED.get(distribution, _TINY))
     if distribution == COARSE:
         return source.normal(count).mul_(_TICKS).round_().div_(_TICKS)
+    if distribution == ZEROS:
+        return _with_zeros(count, row, source)
     if distribution in _NO_NUMBERS:
         values = source.normal(count)
         for number in _NO_NUMBERS[distribution]:
@@ -277,6 +284,13 @@ def _floats(distribution: str, count: int, row: int, source: InputSource, *, nar
     if distribution == "offset":
         return source.normal(count).add_(8.0 if narrow else 100.0)
     return source.normal(count).add_(SHIFTED.get(distribution, 0.0))  # a new distribution has a branch above
+
+
+def _with_zeros(count: int, row: int, source: InputSource) -> Array:
+    """Return numbers, half of them 0.0 or -0.0, the others of a row of one sign: a zero is the largest, or least."""
+    sign = source.integers(0, 2, -(-count // row)).mul_(2).sub_(1).repeat_interleave(row)[:count]
+    values = source.normal(count).clamp_(min=0.0).mul_(sign)
+    return torch.where(values == 0.0, torch.zeros_like(values).copysign_(source.normal(count)), values)
 
 
 def _integers(distribution: str, count: int, row: int, source: InputSource, *, bound: int | None) -> Array:

@@ -4,7 +4,8 @@ The operations of a reference that rank are watched: the numbers that they rank,
 results move by some roundings. A position is right where its number is that of the expected one, within these moves.
 Of equal numbers any may come first where torch leaves that open, as it does for `topk`, or where they come of an
 operation that may round: whether shares of a softmax tie exactly is luck. Of inputs themselves, and of what is selected
-from them, the first is due to `argmax` and to a stable sort.
+from them, the first is due to `argmax` and to a stable sort. Ranks, which are the inverse of all positions, are right
+where those are.
 """
 
 from collections.abc import Mapping, Sequence
@@ -114,11 +115,15 @@ class RankingFinder:
         self._moves: Array | None = None
         """None while no number has moved, since all are exact."""
         self._place = 0
+        self._inverse = False
+        """The result holds the rank of each number, not the positions."""
 
     def add(self, ranked: Sequence[RankedNumbers], result: Array) -> None:
         """Take what was ranked in one run, and its result."""
         if self._first is None:
             places = [number for number, each in enumerate(ranked) if _is_result(each, result)]
+            self._inverse = not places
+            places = places or [number for number, each in enumerate(ranked) if _is_inverse(each, result)]
             self._place = places[-1] if places else len(ranked)
             self._first = ranked[places[-1]] if places else _NOTHING
         elif self._first is _NOTHING:
@@ -142,6 +147,8 @@ class RankingFinder:
         if moves is None:  # fp32 holds them all, in half of the memory
             numbers = numbers.float()
             moves = numbers.new_zeros(()).expand(numbers.shape)
+        if self._inverse:  # two numbers may change ranks where they may change places in the order
+            numbers, moves = (each.gather(first.dim, first.positions) for each in (numbers, moves))
         return Ranking(numbers, moves, first.dim, tuple(first.positions.shape))
 
 
@@ -152,3 +159,13 @@ def _is_result(ranked: RankedNumbers, result: Array) -> bool:
     if ranked.positions.numel() != result.numel():
         return False
     return bool(torch.equal(ranked.positions.reshape(-1), result.reshape(-1).long()))
+
+
+def _is_inverse(ranked: RankedNumbers, result: Array) -> bool:
+    if ranked.positions.shape != ranked.numbers.shape or ranked.positions.numel() != result.numel():
+        return False
+    ranks = result.reshape(ranked.positions.shape).long()
+    if not ((ranks >= 0) & (ranks < ranks.shape[ranked.dim])).all():
+        return False
+    ordered = torch.arange(ranks.shape[ranked.dim], device=ranks.device)
+    return bool((ranks.gather(ranked.dim, ranked.positions).movedim(ranked.dim, -1) == ordered).all())

@@ -282,6 +282,8 @@ def test_what_running_statistics_alone_show_is_not_named():
 
 NARROW = {"inputs": (Tensor("x", ("R", "C"), "int32"),), "outputs": (out("y", "R", dtype="int64"),)}
 PLACES = {"outputs": (out("y", "R", "C", dtype="int64"),)}
+PLACE = {"outputs": (out("y", "R", dtype="int64"),)}
+DIFFERENCES = NARROW | PLACES
 ROW_SUMS = {"outputs": (out("y", "R"),), "precision": Precision(reduction="C")}
 
 
@@ -321,6 +323,13 @@ ROW_SUMS = {"outputs": (out("y", "R"),), "precision": Precision(reduction="C")}
         (lambda x, **_: torch.atan2(x, x.roll(1, 1)), {}, {"normal/coarse"}),
         (lambda x, **_: torch.searchsorted(x[0].sort().values, x), PLACES, {"normal/coarse"}),
         (lambda x, **_: torch.bucketize(x, x[0].sort().values, right=True), PLACES, {"normal/coarse"}),
+        (lambda x, **_: x.long() - x.roll(1, 1).long(), DIFFERENCES, {"normal/apart"}),
+        (lambda x, **_: torch.erfc(x), {}, {"normal+4"}),
+        (lambda x, **_: x.sigmoid(), {"distributions": ("normal",)}, {"normal-10"}),
+        (lambda x, **_: x.argmax(1), PLACE, {"normal/zeros"}),
+        (lambda x, **_: x.min(1).indices, PLACE, {"normal/zeros"}),
+        (lambda x, **_: x.argsort(dim=1, stable=True), PLACES, {"normal/zeros"}),
+        (lambda x, **_: x.argsort(1), PLACES, set()),
         (lambda x, **_: torch.where(x > 0, x, 0.0), {}, set()),
         (lambda x, **_: torch.softmax(x, 1), {"precision": Precision(reduction="C")}, set()),
     ],
@@ -358,6 +367,13 @@ ROW_SUMS = {"outputs": (out("y", "R"),), "precision": Precision(reduction="C")}
         "atan2",
         "searchsorted",
         "bucketize",
+        "difference",
+        "erfc",
+        "sigmoid",
+        "argmax",
+        "least",
+        "stable order",
+        "any order",
         "relu",
         "softmax",
     ],
@@ -455,6 +471,10 @@ MEANS = {"inputs": (Tensor("x", ("R", "C"), "int64"),), "outputs": (out("y", "R"
         (lambda x, **_: x.sort(1).values, WHOLE, ["extreme"]),
         (lambda x, **_: x.cumsum(1), WHOLE, []),
         (lambda x, **_: x.abs(), WHOLE, []),
+        (lambda x, **_: x.remainder(97), WHOLE, ["extreme"]),
+        (lambda x, **_: (x >> 40) & 255, WHOLE, ["extreme"]),
+        (lambda x, **_: x << 3, WHOLE, []),
+        (lambda x, **_: x.roll(1, 1) // torch.where(x > 0, 3, -1), WHOLE, []),
         (lambda x, **_: x ^ x.roll(1, 1), WHOLE, ["extreme"]),
         (lambda x, **_: x.int() * x.roll(1, 1).int(), SHORTS, []),
         (lambda x, **_: x.sum(1), NARROW, ["extreme"]),
@@ -467,6 +487,10 @@ MEANS = {"inputs": (Tensor("x", ("R", "C"), "int64"),), "outputs": (out("y", "R"
         "sort",
         "sums overflow",
         "abs overflows",
+        "remainders",
+        "shifts to the right",
+        "shifts overflow",
+        "quotients overflow",
         "bits",
         "products",
         "sums of half",

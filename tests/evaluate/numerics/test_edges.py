@@ -250,6 +250,25 @@ def test_of_sums_that_tie_the_first_ones_are_right_however_many_there_are(seed: 
     assert judge_output(expected, [torch.argsort(sums, dim=-1, stable=True)[:, :5] % 3000]) is not None
 
 
+def test_ranks_of_numbers_that_tie_may_be_in_any_order_but_are_all_different() -> None:
+    """In no run of some dozens is each of hundreds of equal numbers the last one, or the first."""
+
+    def ranks(x, y):
+        return x.argsort(dim=1).argsort(dim=1)
+
+    def in_another_order(x, y):
+        return ranks(x + 0.5 * torch.rand(x.shape, generator=torch.Generator().manual_seed(0)), y)
+
+    def smaller_ones(x, y):
+        return torch.searchsorted(x.sort(dim=1).values, x)
+
+    assert found(ranks, in_another_order, "integers01", result="int64")[0] is None
+    assert found(ranks, smaller_ones, "integers01", result="int64")[0] is not None
+    assert (
+        found(lambda x, y: ranks(x / (y.abs() + 1), y), in_another_order, "integers01", result="int64")[0] is not None
+    )
+
+
 def ranking(numbers: list[list[float]], places: int) -> Ranking:
     values = torch.tensor(numbers, dtype=torch.float64)
     return Ranking(values, 0.1 * torch.ones_like(values), 1, (len(numbers), places))

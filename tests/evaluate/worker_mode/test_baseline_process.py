@@ -102,6 +102,51 @@ def test_what_a_waking_costs_is_known_for_each_workload(tmp_path, threads):
     assert (process.ran_ns > 0) == (costs[0] != costs[1]) == (threads == 1)  # without an account: the least, everywhere
 
 
+CURSORS = """
+from evokernel.task import Role, Signature, Task, Tensor, Workload, WorkloadSet
+
+def reference(cursor, x, **_):
+    return cursor + 1, x.gather(0, cursor.long())
+
+def native(inputs, outputs):
+    outputs[1].copy_(inputs["x"].gather(0, inputs["cursor"].long()))
+    outputs[0].add_(1)
+
+w = (Workload("w", {"N": 4}),)
+task = Task(
+    name="cursors",
+    reference=reference,
+    signature=Signature(
+        (Tensor("cursor", ("N",), "int32", below="N", role=Role.INOUT), Tensor("x", ("N",))),
+        (),
+        (Tensor("y", ("N",), role=Role.OUTPUT),),
+    ),
+    workloads={"cpu": WorkloadSet(search=w, holdout=w, probe={})},
+    flops="N",
+    baselines={"native": native},
+)
+"""
+
+
+def test_an_index_that_each_call_moves_on_does_not_leave_its_tensor(tmp_path):
+    path = tmp_path / "cursors.py"
+    path.write_text(CURSORS)
+    from evokernel.tasks import load_task
+
+    task, rng = load_task(str(path)).on("cpu"), np.random.default_rng(0)
+    workload = task.workloads["cpu"].search[0]
+
+    def make_arena(sets):
+        return HostArena.for_signature(task.signature, workload.sizes, sets=sets)
+
+    bound = BoundWorkload(task, workload, WorkloadPurpose.SEARCH, rng, make_arena=make_arena)
+    with BaselineProcess(str(path)) as process:
+        side = BaselineTimer(process, batch_s=0.001, first_call_s=60)
+        side.anchor(bound, FreshInputs(task, workload, rng), panel=("native",), most_calls=9, room_bytes=1 << 20)
+    assert bound.baseline_us["native"] > 0
+    bound.close()
+
+
 def test_a_baseline_that_cannot_start_is_our_own_fault():
     with pytest.raises(HarnessError, match="nowhere"):
         BaselineProcess("nowhere/task.py")
