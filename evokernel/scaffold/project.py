@@ -42,6 +42,7 @@ from evokernel.scaffold.parameter_gradients import useless_apart
 from evokernel.scaffold.project_admission import admission_of, with_results
 from evokernel.scaffold.project_precision import project_precision, tensor_dtypes
 from evokernel.scaffold.project_seeds import COMPILE_S, OperationTask, Seed, make_seeds, quiet
+from evokernel.scaffold.size_limits import raised_lows
 from evokernel.scaffold.task_text import TaskDraft, task_text, template
 from evokernel.scaffold.weight_scales import weight_scales
 from evokernel.scaffold.workloads import LIMITS, WorkloadCosts, WorkloadDraft, dims_of, plan_workloads
@@ -163,6 +164,7 @@ def init_project(
                 own=[layout.example, *(dims_of(layout, each) for each in own(device))],
                 counts=[count for _, count in settings.called],
                 missing=analysis.missing,
+                scales=scales,
             ),
             dtype=floats.on.get(device, ""),
         )
@@ -198,6 +200,9 @@ def init_project(
     out.mkdir(parents=True, exist_ok=True)
     with whole_or_nothing((task_file, *files.values(), config_file, schema_file)):
         draft, task = with_results(draft, signs, written)
+        if lows := raised_lows(task, analysis.traced):
+            draft = replace(draft, workloads={device: _above(plan, lows) for device, plan in draft.workloads.items()})
+            task = written(draft)
         seeds = make_seeds(
             OperationTask(subject, task, task_file, layout.example, _too_long(subject, layout)),
             files,
@@ -337,6 +342,7 @@ def _cost(subject: UserOperation, layout: Layout, analysis: OperationAnalysis) -
 
 def _remarks(subject: UserOperation, layout: Layout, plans: Mapping[str, WorkloadDraft]) -> list[str]:
     made = [_cut(device, plan) for device, plan in plans.items() if plan.cut]
+    made += [*dict.fromkeys(said for plan in plans.values() if (said := _grows(subject, layout, plan)))]
     if steps := dict.fromkeys(str(subject.inputs[name].shape[axis]) for name, axis in layout.stepped):
         made.append(
             f"{subject.title} takes {' and '.join(steps)} steps in Python, and so many for all sizes of the task"
@@ -370,4 +376,23 @@ def _cut(device: str, plan: WorkloadDraft) -> str:
     return (
         f"your {'size' if len(own) == 1 else 'sizes'} {', '.join(own)} would take long on {device}, where only "
         f"{', '.join(measured)} are measured: put {'it' if len(own) == 1 else 'them'} into the task file to change that"
+    )
+
+
+def _above(plan: WorkloadDraft, lows: Mapping[str, int]) -> WorkloadDraft:
+    """Return workloads whose hidden sizes are these at least."""
+    probe = {**plan.probe} | {name: (low, max(low, plan.probe[name][1])) for name, low in lows.items()}
+    return replace(plan, probe=probe)
+
+
+def _grows(subject: UserOperation, layout: Layout, plan: WorkloadDraft) -> str:
+    """Return what is said where results grow with a size beyond what fp32 holds."""
+    above = {name: size for name, size in layout.example.items() if size > plan.highest.get(name, size)}
+    if not above:
+        return ""
+    sizes = " and ".join(f"{name}={plan.highest[name]}" for name in above)
+    return (
+        f"on random inputs the results of {subject.name} grow beyond what fp32 holds above {sizes}: hidden checks stay "
+        "below, and at your sizes right and wrong look alike. Make inputs that it takes in the function, for example "
+        "torch.eye(n, device=x.device) + 0.1 * x for a matrix that is solved for"
     )

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import cycle
 
@@ -13,6 +13,7 @@ from evokernel.scaffold.operation.dimensions import Layout, shapes_at
 from evokernel.scaffold.operation.rounding_growth import rounding_growth
 from evokernel.scaffold.operation.trial import in_one_thread, outputs_of
 from evokernel.scaffold.operation.user_operation import UserOperation
+from evokernel.scaffold.result_growth import highest_sizes
 from evokernel.source.expressions import evaluate
 
 _LEAST = (1, 2, 3, 4, 8, 16, 32)
@@ -28,6 +29,9 @@ _TIMES_THE_LEAST, _MOST_PROBE_FLOPS = 4, 400_000_000
 """Operations of a hidden workload over those at the least sizes, where these alone are many, and the most of such."""
 _PROBE_ELEMENTS = 1_000_000
 """Elements of a hidden workload: each is computed in fp64, and several times."""
+_ANY_SIZE = 1 << 62
+_TRIED = 8
+"""Times the example's sizes, and those of hidden workloads, at which the growth of results is tried."""
 
 Dims = dict[str, int]
 
@@ -98,6 +102,8 @@ class WorkloadDraft:
     """Lowest and highest value by dimension."""
     cut: tuple[Dims, ...]
     """The user's own sizes that were too large."""
+    highest: Mapping[str, int] = field(default_factory=dict)
+    """Sizes, by dimension, above which results grow beyond what fp32 holds, where there are such."""
     dtype: str = ""
     """Replaces that of the signature's floating-point tensors; empty to keep it."""
 
@@ -111,32 +117,41 @@ def plan_workloads(
     own: Sequence[Dims],
     counts: Sequence[int] = (),
     missing: Callable[[Dims], int] = lambda _: 0,
+    scales: Mapping[str, float] | None = None,
 ) -> WorkloadDraft:
     """Return workloads that the reference runs on: the user's own sizes, then some around the first of them.
 
     Own sizes above the limits are halved until they fit. `counts` are weights of the first of them; without any the
-    first size counts twice. `missing` counts parts of tensors that sizes are too small for.
+    first size counts twice. `missing` counts parts of tensors that sizes are too small for, `scales` are factors on
+    the numbers of inputs, by name. Sizes are planned where results fit into fp32, if they grow with a size beyond that.
     """
     least = _with_all_parts(least_sizes(subject, layout), own[0], missing)
     weights_alone = cost.elements(least)  # smaller sizes do not make them fewer
     count = cost.elements
     cost = replace(cost, elements=lambda dims: count(dims) - weights_alone)
     kept = [_cut(dims, cost, limits, least=least, most_us=limits.own_us) for dims in own]
-    base = _grown(_cut(kept[0], cost, limits, least=least, most_us=limits.most_us), cost, limits)
-    planned = _scaled(subject, layout, base, _SEARCH, odd=False, least=least)
+    base = _cut(kept[0], cost, limits, least=least, most_us=limits.most_us)
+    most = {name: _TRIED * max(size, limits.probe_highest) for name, size in base.items()}
+    is_cheap = partial(_is_cheap, cost, flops=LIMITS["cpu"].probe_flops)
+    highest = highest_sizes(subject, layout, scales or {}, least=least, most=most, is_cheap=is_cheap)
+    base = _grown({name: min(size, highest.get(name, size)) for name, size in base.items()}, cost, limits, highest)
+    planned = _scaled(subject, layout, base, _SEARCH, odd=False, least=least, highest=highest)
     search = _distinct([*kept, *planned])[: max(3, len(kept) + 1)]
     called = zip(kept, counts or (2,), strict=False)
     weighed = [(dims, float(count)) for dims, count in called] if len(search) > 1 else []
     weights = tuple(sum(count for dims, count in weighed if dims == each) or 1.0 for each in search)
     holdout = [
         dims
-        for dims in _scaled(subject, layout, base, limits.holdout, odd=True, least=least)
+        for dims in _scaled(subject, layout, base, limits.holdout, odd=True, least=least, highest=highest)
         if dims not in search and cost.elements(dims) <= 2 * limits.most_elements
     ]
     span = _probe_span(cost, limits, least=least)
-    probe = {name: (low, max(low, min(low + span, 2 * base[name] + 1) | 1)) for name, low in least.items()}
+    probe = {
+        name: (low, max(low, min(min(low + span, 2 * base[name] + 1) | 1, highest.get(name, _ANY_SIZE))))
+        for name, low in least.items()
+    }
     cut = tuple(dims for dims, made in zip(own, kept, strict=True) if dims != made)
-    return WorkloadDraft(tuple(search), weights, tuple(holdout) or (base,), probe, cut)
+    return WorkloadDraft(tuple(search), weights, tuple(holdout) or (base,), probe, cut, highest)
 
 
 def dims_of(layout: Layout, shapes: Mapping[str, Sequence[int]]) -> Dims:
@@ -176,10 +191,12 @@ def _cut(dims: Dims, cost: WorkloadCosts, limits: WorkloadLimits, *, least: Dims
     return dims
 
 
-def _grown(dims: Dims, cost: WorkloadCosts, limits: WorkloadLimits) -> Dims:
-    """Return the sizes with the first two doubled in turn until a call takes long enough."""
+def _grown(dims: Dims, cost: WorkloadCosts, limits: WorkloadLimits, highest: Mapping[str, int]) -> Dims:
+    """Return the sizes with the first two doubled in turn until a call takes long enough, none above the highest."""
     for _, name in zip(range(_MOST_DOUBLINGS), cycle(list(dims)[:2]), strict=False):
         larger = {**dims, name: 2 * dims[name]}
+        if larger[name] > highest.get(name, _ANY_SIZE):
+            continue
         if cost.us(dims, limits) >= limits.least_us or cost.elements(larger) > limits.most_elements:
             break
         dims = larger
@@ -194,12 +211,15 @@ def _scaled(
     *,
     odd: bool,
     least: Dims,
+    highest: Mapping[str, int],
 ) -> list[Dims]:
-    """Return the base with dimensions scaled by the two factors in turn; distinct ones that run."""
+    """Return the base with dimensions scaled by the factors in turn, none above the highest; distinct ones that run."""
     made: list[Dims] = []
     for pair in factors:
         dims = {
-            name: max(min(least[name], value), int(value * pair[place % 2]) | int(odd))
+            name: min(
+                max(min(least[name], value), int(value * pair[place % 2]) | int(odd)), highest.get(name, _ANY_SIZE)
+            )
             for place, (name, value) in enumerate(base.items())
         }
         if dims not in made and _finite(subject, layout, dims, data=False):
@@ -311,10 +331,13 @@ def _probe_span(cost: WorkloadCosts, limits: WorkloadLimits, *, least: Dims) -> 
     most_flops = max(limits.probe_flops, min(_TIMES_THE_LEAST * cost.flops(least), _MOST_PROBE_FLOPS))
 
     def is_cheap(span: int) -> bool:
-        dims = {name: low + span for name, low in least.items()}
-        return cost.flops(dims) <= most_flops and cost.elements(dims) <= _PROBE_ELEMENTS
+        return _is_cheap(cost, {name: low + span for name, low in least.items()}, flops=most_flops)
 
     span = limits.probe_highest - 1
     while span > 1 and not is_cheap(span):
         span = span * 3 // 4
     return span if is_cheap(span) else 0
+
+
+def _is_cheap(cost: WorkloadCosts, dims: Dims, *, flops: int) -> bool:
+    return cost.flops(dims) <= flops and cost.elements(dims) <= _PROBE_ELEMENTS

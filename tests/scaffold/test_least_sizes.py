@@ -82,3 +82,14 @@ def test_kernels_of_init_are_right_from_the_least_sizes_on(
     task = made.task.on("cpu")
     assert tuple(ends[0] for ends in task.workloads["cpu"].probe.values()) == low
     check_seed(task, seed.file.read_text(), list(check_workloads(task)))
+
+
+@pytest.mark.parametrize(("body", "low"), [("x.cumsum(-1) / max(n - 1, 1)", 2), ("x.cumsum(-1) + (n - 1)", 1)])
+def test_a_number_that_is_another_at_the_least_size_raises_it(tmp_path: Path, body: str, low: int) -> None:
+    path = tmp_path / "fn.py"
+    path.write_text(f"def scaled(x):\n    n = x.shape[-1]\n    return {body}\n")
+    made = init_project(path, name="scaled", inputs="x: 8x24", out=tmp_path, settings=ProjectSettings(devices=("cpu",)))
+    (seed,) = made.seeds
+    assert (seed.why, seed.remark) == ("", "")
+    probe = made.task.workloads["cpu"].probe
+    assert (probe["M"][0], probe["N"][0]) == (1, low)

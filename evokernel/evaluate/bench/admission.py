@@ -31,7 +31,19 @@ from evokernel.evaluate.numerics.generated_inputs import check_generators
 from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
 from evokernel.evaluate.numerics.inputs import result_tensors
 from evokernel.evaluate.numerics.references import native_answer
-from evokernel.task import COARSE, ENDS, EXTREME, PATCHWORK, PATCHWORK_FEW, PATCHWORK_KEPT, TELLING, TINY, ZEROS, Task
+from evokernel.task import (
+    COARSE,
+    ENDS,
+    EXTREME,
+    PATCHWORK,
+    PATCHWORK_FEW,
+    PATCHWORK_KEPT,
+    TELLING,
+    TINY,
+    ZEROS,
+    Task,
+    Workload,
+)
 
 _MORE_ROUNDS = 4
 _TELLING_DRAWS = 4
@@ -70,12 +82,23 @@ def with_patchwork(task: Task, device_class: str, *, rng: np.random.Generator, d
     masks = any(tensor.dtype == "bool" for tensor in task.signature.inputs)
     for patchwork in (PATCHWORK, PATCHWORK_KEPT)[: 1 + masks]:
         wider = replace(task, distributions=(*task.declared, patchwork))
-        cases = [AdmissionVariant.drawn(wider, each, patchwork, rng, device=device) for each in workloads]
-        if all(is_right(case, rng) for case in cases) and any(map(_telling, cases)):
+        cases = [_drawn(wider, each, patchwork, rng, device=device) for each in workloads]
+        right = [case for case in cases if case is not None and is_right(case, rng)]
+        if len(right) == len(cases) and any(map(_telling, right)):
             fewer = replace(wider, distributions=(*wider.distributions, PATCHWORK_FEW))
-            few = [AdmissionVariant.drawn(fewer, each, PATCHWORK_FEW, rng, device=device) for each in workloads]
-            return fewer if all(is_right(case, rng) for case in few) else wider
+            few = (_drawn(fewer, each, PATCHWORK_FEW, rng, device=device) for each in workloads)
+            return fewer if all(case is not None and is_right(case, rng) for case in few) else wider
     return task
+
+
+def _drawn(
+    task: Task, workload: Workload, distribution: str, rng: np.random.Generator, *, device: str
+) -> AdmissionVariant | None:
+    """Draw contents that the task's author did not name; None where the reference raises an error on them."""
+    try:
+        return AdmissionVariant.drawn(task, workload, distribution, rng, device=device)
+    except TaskError:
+        return None
 
 
 def is_right(case: AdmissionVariant, rng: np.random.Generator) -> bool:
@@ -235,11 +258,11 @@ def _tell(
         if not any(distribution in each.told_by for each in constants):
             continue
         for _ in range(_TELLING_DRAWS):
-            case = AdmissionVariant.drawn(task, odd, distribution, rng, device=device)
-            left = _try_constants(case, constants)
-            if left == constants or _is_finite(case):
+            case = _drawn(task, odd, distribution, rng, device=device)
+            left = _try_constants(case, constants) if case else constants
+            if case is None or left == constants or _is_finite(case):
                 break
-        if left != constants and is_right(case, rng) and _telling(case) and _has_room(case):
+        if case and left != constants and is_right(case, rng) and _telling(case) and _has_room(case):
             task = replace(task, distributions=(*task.distributions, distribution))
             constants = left
     return task, constants
@@ -260,10 +283,14 @@ def _with_odd(task: Task, device_class: str, rng: np.random.Generator, *, device
     if normal and not float_dtypes(result_tensors(task)) and open_integers(task, workloads[0]):
         wanted.append(EXTREME)
     for distribution in wanted:
-        cases = (AdmissionVariant.drawn(task, each, distribution, rng, device=device) for each in workloads)
-        if all(is_right(case, rng) and not (distribution == EXTREME and may_overflow(case)) for case in cases):
+        cases = (_drawn(task, each, distribution, rng, device=device) for each in workloads)
+        if all(case is not None and is_right(case, rng) and not _overflows(case, distribution) for case in cases):
             task = replace(task, distributions=(*task.distributions, distribution))
     return task
+
+
+def _overflows(case: AdmissionVariant, distribution: str) -> bool:
+    return distribution == EXTREME and may_overflow(case)
 
 
 def _has_room(case: AdmissionVariant) -> bool:

@@ -93,6 +93,24 @@ class InductorCode:
     """Products of fp32 may be rounded to TF32. For sizes that it does not know the compiler never does."""
 
 
+def _path(source: str) -> str:
+    """Return a tensor's name in the user's file: `model.norm.mean` for the compiler's path through the task's."""
+    names = [each[0] or each[1] for each in re.findall(r"\['(\w+)'\]|\.(\w+)", source)]
+    shown = (each for each in names if not each.startswith(("__", "_buffers", "_modules", "_parameters")))
+    return ".".join(shown) or source
+
+
+def _make_number(node: Any) -> None:
+    """Let the program make a tensor of the module that holds one number throughout, as counts and new statistics do."""
+    value = node.meta["grapharg"].example
+    if isinstance(value, torch.Tensor) and value.numel() and bool((value == (number := value.reshape(-1)[0])).all()):
+        with node.graph.inserting_before(next(each for each in node.graph.nodes if each.op != "placeholder")):
+            how = {"dtype": value.dtype, "device": value.device}
+            made = node.graph.call_function(torch.full, (tuple(value.shape), number.item()), how)
+        made.meta["example_value"] = node.meta["example_value"]
+        node.replace_all_uses_with(made)
+
+
 class _Taken(BaseException):
     """Leaves the compiler once its code is written; no `except Exception` may stop it."""
 
@@ -116,6 +134,8 @@ class _Capture:
         for node in module.graph.find_nodes(op="placeholder"):
             source = _spelled(node.meta["grapharg"].source)
             self.order.append(self._input(source) or source)
+            if not self._input(source):
+                _make_number(node)
         return compile_fx(without_complex(module), inputs, decompositions=decompositions())
 
     def _input(self, source: str) -> GraphInput | None:
@@ -133,7 +153,10 @@ class _Capture:
         found = {name: each for name, each in named.items() if isinstance(each, GraphInput)}
         for name, source in named.items():  # of statistics that a call updates, nothing may be read
             if isinstance(source, str) and self._is_read(name):
-                raise Unusable(f"the reference uses {source}, which is no argument of the kernel")
+                raise Unusable(
+                    f"the reference uses {_path(source)}, whose numbers differ and which is no argument of the kernel: "
+                    "pass it as one, or compute it in the function"
+                )
         given = [each.argument for each in found.values()]
         for argument in self.arguments:
             if not isinstance(argument, Scalar) or argument.dtype == "int64" or argument in given:

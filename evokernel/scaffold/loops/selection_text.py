@@ -5,6 +5,35 @@ from collections.abc import Sequence
 from evokernel.scaffold.loops.expression_text import ExpressionText, wrapped
 from evokernel.scaffold.loops.operation_graph import SCANS, Node
 
+_KEEPING = """static inline {kind} {name}_or_nan({kind} best, {kind} value) {{
+    return best {sign} value || best != best ? best : value;
+}}
+
+"""
+
+
+def keeping_nan(source: str) -> str:
+    """Return a kernel whose extrema of several numbers are NaN where one of them is: two comparisons for each number.
+
+    It is as it was where it has no such extrema.
+    """
+    used = dict[str, None]()
+    lines = [_keeping(line, used) for line in source.splitlines(keepends=True)]
+    place = next((place for place, line in enumerate(lines) if not line.startswith("#include ") and line.strip()), 0)
+    return "".join([*lines[:place], *sorted(used), *lines[place:]])
+
+
+def _keeping(line: str, used: dict[str, None]) -> str:
+    """Return a line with its extremum, if it takes one more number into one, as a call of a function in `used`."""
+    total, _, rest = line.partition(" = std::")
+    for name, sign in (("max", ">="), ("min", "<=")):
+        for kind in ("float", "double"):
+            begin = f"{name}<{kind}>({total.strip()}, "
+            if rest.startswith(begin) and rest.endswith(");\n"):
+                used[_KEEPING.format(kind=kind, name=name, sign=sign)] = None
+                return f"{total} = {name}_or_nan({total.strip()}, {rest.removeprefix(begin)}"
+    return line
+
 
 def accumulate(op: str, total: str, texts: list[ExpressionText], *, whole: bool) -> str:
     """Return the statement that takes one more element, the factors of one, or another total into a total."""

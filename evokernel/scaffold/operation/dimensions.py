@@ -4,26 +4,27 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import prod
-from operator import itemgetter
 from typing import Any
 
 from evokernel.errors import TaskError
-from evokernel.scaffold.operation.sizes import FIRST, SECOND, NotGeneral, Quotient, SymbolicSizes, in_python
+from evokernel.scaffold.operation.axis_groups import Axis, AxisGroup, Shapes, axis_sets, shapes_grown, shapes_with
+from evokernel.scaffold.operation.sizes import (
+    FIRST,
+    SECOND,
+    NotGeneral,
+    Quotient,
+    SymbolicSizes,
+    symbolic_shape,
+    symbolic_strides,
+)
 from evokernel.scaffold.operation.trial import dtype_name, operations_of, outputs_of, runs
 from evokernel.scaffold.operation.user_operation import UserOperation
 from evokernel.source.expressions import evaluate
 
-Shapes = Mapping[str, tuple[int, ...]]
-Axis = tuple[str, int]
-AxisGroup = tuple[tuple[Axis, ...], int]
-"""Axes that grow together, and what they are multiples of."""
 _MOST_TOGETHER = 6
 """Axes that are tried together, but for all of an extent."""
 _FURTHER = tuple(range(1, 8))
 """What the dimensions of the first trace grow by for further shapes of outputs."""
-_MOST_COMBINED = 9
-"""Axes of one extent of which all sets are tried."""
 _MOST_AXES = 24
 """Axes of one extent above which only those of arguments are tried."""
 _MOST_WEIGHTS = 16
@@ -92,18 +93,24 @@ def derive_layout(subject: UserOperation) -> Layout:
         for group, unit in _groups(subject, example, axes, extent):
             if _steps_along(subject, example, group, unit, count=count):
                 stepped += group
-            elif len(found) < len(FIRST) and runs(subject, _with(example, [*found, (group, unit)], FIRST)):
+            elif len(found) < len(FIRST) and runs(subject, shapes_with(example, [*found, (group, unit)], FIRST)):
                 found.append((group, unit))
+    if not _is_general(subject, example, found, result):
+        found = [_in_wider_steps(subject, example, each, result) for each in found]
+    return replace(_most_general(subject, example, found, result), stepped=tuple(stepped))
+
+
+def _most_general(subject: UserOperation, example: Shapes, found: Sequence[AxisGroup], result: Sequence[Any]) -> Layout:
+    """Return the layout with as many of these sizes as simple rules for the outputs allow; the others are constants."""
     if len(found) > _MOST_REMOVED:  # too many to try all sets of them
         general: list[AxisGroup] = []
         for each in found:
             general += [each] * _is_general(subject, example, [*general, each], result)
         found = general
-    for removed in range(len(found) + 1):  # a size without a simple rule for the outputs stays constant
+    for removed in range(len(found) + 1):
         for kept in combinations(found, len(found) - removed):
             with suppress(NotGeneral):
-                made = _layout(subject, example, _named(kept, example, result, subject), result)
-                return replace(made, stepped=tuple(stepped))
+                return _layout(subject, example, _named(kept, example, result, subject), result)
     raise TaskError(f"the outputs of {subject.name} do not follow from the shapes of its inputs")
 
 
@@ -183,6 +190,16 @@ def _is_general(subject: UserOperation, example: Shapes, found: Sequence[AxisGro
     return False
 
 
+def _in_wider_steps(subject: UserOperation, example: Shapes, group: AxisGroup, result: Sequence[Any]) -> AxisGroup:
+    """Return axes with the smallest unit at which the outputs follow from them by simple rules; as they are if none.
+
+    The patches of an image are one dimension of the output, and both sides in whole patches make it a simple product.
+    """
+    (axes, unit), extent = group, example[group[0][0][0]][group[0][0][1]]
+    wider = (number for number in range(unit, extent) if number % unit == 0 and extent % number == 0)
+    return next(((axes, each) for each in wider if _is_general(subject, example, [(axes, each)], result)), group)
+
+
 def _classes(subject: UserOperation, example: Shapes) -> dict[int, list[Axis]]:
     """Return the axes by extent; those of 1 element are broadcast, and do not vary.
 
@@ -211,7 +228,7 @@ def _groups(subject: UserOperation, example: Shapes, axes: Sequence[Axis], exten
     for size in range(1, len(axes) + 1):
         if _MOST_TOGETHER < size < len(left) or size > len(left):
             continue
-        for group in _sets(left, size):
+        for group in axis_sets(left, size):
             if all(axis in left for axis in group):
                 unit = _unit(subject, example, group, extent)
                 if unit:
@@ -232,19 +249,10 @@ def _steps_along(subject: UserOperation, example: Shapes, group: tuple[Axis, ...
     extent = example[group[0][0]][group[0][1]]
     for more in (unit, extent):
         with suppress(TaskError):
-            one, other = (operations_of(subject, _changed(example, group, extent + by * more)) for by in (1, 2))
+            one, other = (operations_of(subject, shapes_grown(example, group, extent + by * more)) for by in (1, 2))
             if count < one < other:
                 return True
     return False
-
-
-def _sets(axes: Sequence[Axis], size: int) -> Iterator[tuple[Axis, ...]]:
-    """Yield sets of axes; of many axes only neighbours, which go together mostly."""
-    if len(axes) <= _MOST_COMBINED:
-        yield from combinations(axes, size)
-    else:
-        for order in (axes, sorted(axes, key=itemgetter(1))):  # first of an input, then of a place in all of them
-            yield from (tuple(order[start : start + size]) for start in range(len(axes) - size + 1))
 
 
 def _unit(subject: UserOperation, example: Shapes, group: tuple[Axis, ...], extent: int) -> int:
@@ -252,37 +260,23 @@ def _unit(subject: UserOperation, example: Shapes, group: tuple[Axis, ...], exte
 
     What is cut to the size of another tensor, as a mask for the longest sequence is, can grow alone and not shrink.
     """
-    if not runs(subject, _changed(example, group, extent + 1)) and not runs(
-        subject, _changed(example, group, 2 * extent)
+    if not runs(subject, shapes_grown(example, group, extent + 1)) and not runs(
+        subject, shapes_grown(example, group, 2 * extent)
     ):
         return 0
     divisors = [number for number in range(1, extent + 1) if extent % number == 0]
     for unit in divisors:
         grown = (extent // unit + 1, extent // unit + 2)
-        if all(runs(subject, _changed(example, group, unit * count)) for count in grown):
-            return unit if runs(subject, _changed(example, group, max(extent - unit, unit))) else 0
+        if all(runs(subject, shapes_grown(example, group, unit * count)) for count in grown):
+            return unit if runs(subject, shapes_grown(example, group, max(extent - unit, unit))) else 0
     return 0
-
-
-def _changed(shapes: Shapes, group: Sequence[Axis], extent: int) -> dict[str, tuple[int, ...]]:
-    made = {name: list(shape) for name, shape in shapes.items()}
-    for name, axis in group:
-        made[name][axis] = extent
-    return {name: tuple(shape) for name, shape in made.items()}
-
-
-def _with(example: Shapes, found: Sequence[AxisGroup], values: Sequence[int]) -> Shapes:
-    shapes = example
-    for (group, unit), value in zip(found, values, strict=False):
-        shapes = _changed(shapes, group, unit * value)
-    return shapes
 
 
 def _named(
     found: Sequence[AxisGroup], example: Shapes, result: Sequence[Any], subject: UserOperation
 ) -> tuple[Dimension, ...]:
     """Return named dimensions; those of the first output come first, in its order, as readers expect."""
-    first = tuple(outputs_of(subject, _with(example, found, FIRST))[0].shape)
+    first = tuple(outputs_of(subject, shapes_with(example, found, FIRST))[0].shape)
     traced = [unit * value for (_, unit), value in zip(found, FIRST, strict=False)]
     shown = [traced.index(extent) for extent in dict.fromkeys(first) if extent in traced]
     order = [*shown, *(place for place in range(len(found)) if place not in shown)]
@@ -310,7 +304,7 @@ def _layout(
 ) -> Layout:
     found = [(dimension.axes, dimension.unit) for dimension in dimensions]
     one, other, *further = (
-        _with(example, found, values)
+        shapes_with(example, found, values)
         for values in (FIRST, SECOND, *([each + more for each in FIRST] for more in _FURTHER))
     )
     shapes_1, shapes_2 = (_output_shapes(subject, shapes) for shapes in (one, other))
@@ -327,10 +321,10 @@ def _layout(
         raise NotGeneral("the outputs follow from these sizes in another way where another one is the larger")
     return Layout(
         dimensions=dimensions,
-        inputs={name: _symbolic(shape, sizes) for name, shape in one.items()},
-        outputs=tuple(_symbolic(shape, sizes) for shape in shapes_1),
+        inputs={name: symbolic_shape(shape, sizes) for name, shape in one.items()},
+        outputs=tuple(symbolic_shape(shape, sizes) for shape in shapes_1),
         output_dtypes=tuple(map(dtype_name, result)),
-        strides={name: _strides(one[name], order, sizes) for name, order in subject.orders.items()},
+        strides={name: symbolic_strides(one[name], order, sizes) for name, order in subject.orders.items()},
         sizes=sizes,
     )
 
@@ -353,7 +347,7 @@ def _other_order(
     ]
     with suppress(TaskError):  # not every operation takes sizes of every order
         groups = [(each.axes, each.unit) for each in dimensions]
-        tried.append((back, _output_shapes(subject, _with(example, groups, back))))
+        tried.append((back, _output_shapes(subject, shapes_with(example, groups, back))))
     for values, due in tried:
         dims = dict(zip(sizes.names, values, strict=True))
         if [tuple(sizes.at(extent, dims) for extent in shape) for shape in shapes] != due:
@@ -384,16 +378,3 @@ def _wrong_quotients(
                 factors = {factor for size in off for factor in sizes.products.get(size, (size,))}
                 found |= {(each, sizes.quotients[each]) for each in factors & sizes.quotients.keys()}
     return found
-
-
-def _strides(shape: tuple[int, ...], order: Sequence[int], sizes: SymbolicSizes) -> tuple[str | int, ...]:
-    """Return the steps of a dense tensor whose axes lie in memory in this order, the outermost first."""
-    steps = {axis: [shape[inner] for inner in order[place + 1 :]] for place, axis in enumerate(order)}
-    inner = (steps[axis] for axis in range(len(shape)))
-    return tuple(
-        in_python(sizes.product(extents)) if any(map(sizes.depends, extents)) else prod(extents) for extents in inner
-    )
-
-
-def _symbolic(shape: tuple[int, ...], sizes: SymbolicSizes) -> tuple[str | int, ...]:
-    return tuple(in_python(sizes.text(extent)) if sizes.depends(extent) else extent for extent in shape)

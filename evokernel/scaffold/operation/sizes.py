@@ -241,3 +241,17 @@ def in_python(text: str) -> str:
 def _product(number: int, names: tuple[str, ...]) -> str:
     parts = ([str(number)] if number != 1 or not names else []) + list(names)
     return " * ".join(parts)
+
+
+def symbolic_strides(shape: tuple[int, ...], order: Sequence[int], sizes: SymbolicSizes) -> tuple[str | int, ...]:
+    """Return the steps of a dense tensor whose axes lie in memory in this order, the outermost first."""
+    steps = {axis: [shape[inner] for inner in order[place + 1 :]] for place, axis in enumerate(order)}
+    inner = (steps[axis] for axis in range(len(shape)))
+    return tuple(
+        in_python(sizes.product(extents)) if any(map(sizes.depends, extents)) else prod(extents) for extents in inner
+    )
+
+
+def symbolic_shape(shape: tuple[int, ...], sizes: SymbolicSizes) -> tuple[str | int, ...]:
+    """Return a shape of the first trace as expressions."""
+    return tuple(in_python(sizes.text(extent)) if sizes.depends(extent) else extent for extent in shape)

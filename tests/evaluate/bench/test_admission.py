@@ -395,6 +395,18 @@ def test_nan_is_tried_wherever_nan_of_two_inputs_meet():
         assert "normal/nan" in found.task.distributions
 
 
+def test_contents_that_the_author_did_not_name_are_left_out_where_the_reference_raises():
+    """The clamp asks for NaN, and NaN is no place to count at."""
+
+    def levels(x, **_):
+        return torch.bincount((x.abs() + 1e-20).log2().floor().clamp(-30, 9).long().flatten() + 30, minlength=40)
+
+    task = make("levels", levels, outputs=(Tensor("y", (40,), "int64", role=Role.OUTPUT),))
+    found = admit(task, "cpu", rng=np.random.default_rng(0))
+    assert "normal/nan" not in found.task.distributions
+    assert found.passed
+
+
 @pytest.mark.parametrize(("longest", "added"), [(4096, {"normal/sums"}), (1, set())])
 def test_an_activation_of_large_sums_gets_inputs_whose_sums_are_small(longest, added):
     """Of sums of thousands of products few are near 0, where an activation differs from its rough stand-ins."""

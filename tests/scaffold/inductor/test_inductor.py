@@ -164,6 +164,22 @@ FUNCTIONS = {
         "    return torch.func.functional_call(model, kept, (x,))",
         *("R", 'Tensor("x", ("R", 9))', OUT.format('("R", 9)')),
     ),
+    "statistics that a call reads and updates": (
+        "class Model(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.register_buffer('mean', torch.full((9,), 0.25))\n"
+        "        self.register_buffer('count', torch.tensor(3.0))\n"
+        "    def forward(self, x):\n"
+        "        total = self.count + x.shape[0]\n"
+        "        self.mean += (x.mean(0) - self.mean) * x.shape[0] / total\n"
+        "        return x - self.mean\n"
+        "model = Model()\n"
+        "def reference(x, **_):\n"
+        "    kept = {key: each.to(x, copy=True) for key, each in model.named_buffers()}\n"
+        "    return torch.func.functional_call(model, kept, (x,))",
+        *("R", 'Tensor("x", ("R", 9))', OUT.format('("R", 9)')),
+    ),
     "a product of batches": (
         "def reference(a, b, **_):\n    return torch.relu(a @ b)",
         *("M N K", 'Tensor("a", (3, "M", "K")), Tensor("b", (3, "K", "N"))', OUT.format('(3, "M", "N")')),
@@ -348,6 +364,19 @@ UNROLLED = "hold only where"
 REFUSED = {
     "aten.mode": "def reference(x, **_):\n    return torch.mode(x, 1)[0][:, None] + x",
     "random numbers": "def reference(x, **_):\n    return F.dropout(x, 0.5, training=True)",
+    r"uses model\.mean, whose numbers differ": (
+        "class Model(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.register_buffer('mean', torch.arange(9.0))\n"
+        "    def forward(self, x):\n"
+        "        self.mean += 1\n"
+        "        return x - self.mean.sum()\n"
+        "model = Model()\n"
+        "def reference(x, **_):\n"
+        "    kept = {key: each.to(x, copy=True) for key, each in model.named_buffers()}\n"
+        "    return torch.func.functional_call(model, kept, (x,))"
+    ),
     "is wrong": "def reference(x, **_):\n    return x * (2 if x.shape[0] > 250 else 3)",
     "outside of its program": (
         "def reference(x, **_):\n    first = torch.zeros(x.shape[1], device=x.device)\n    first[0] = 1\n"
