@@ -1,6 +1,7 @@
 """Text that Inductor writes for a task's reference, traced on fake tensors, stopped before anything is compiled."""
 
 import contextlib
+import operator
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +38,8 @@ _SETTINGS = {
 }
 _SOURCE = re.compile(r"L\['arguments'\]\[(\d+)\](?:\.(size|stride)\(\)\[(\d+)\])?")
 _MOST_INT32 = 2**31 - 1
+_MOST_IN_A_TABLE = 64
+"""Numbers of a tensor that a program makes by comparing places: more would take longer than reading them."""
 
 
 class Unusable(TaskError):
@@ -100,15 +103,32 @@ def _path(source: str) -> str:
     return ".".join(shown) or source
 
 
-def _make_number(node: Any) -> None:
-    """Let the program make a tensor of the module that holds one number throughout, as counts and new statistics do."""
+def _make_constant(node: Any) -> None:
+    """Let the program make a tensor of the user's file that holds few numbers, as a table of levels does, or one."""
     value = node.meta["grapharg"].example
-    if isinstance(value, torch.Tensor) and value.numel() and bool((value == (number := value.reshape(-1)[0])).all()):
-        with node.graph.inserting_before(next(each for each in node.graph.nodes if each.op != "placeholder")):
-            how = {"dtype": value.dtype, "device": value.device}
-            made = node.graph.call_function(torch.full, (tuple(value.shape), number.item()), how)
-        made.meta["example_value"] = node.meta["example_value"]
-        node.replace_all_uses_with(made)
+    if not isinstance(value, torch.Tensor) or not (numbers := constant_numbers(value)):
+        return
+    graph = node.graph
+    with graph.inserting_before(next(each for each in graph.nodes if each.op != "placeholder")):
+        how = {"device": torch.device("cuda:0") if value.ndim else value.device}
+        made = graph.call_function(torch.full, (tuple(value.shape), numbers[0]), {"dtype": value.dtype, **how})
+        if len(numbers) > 1:
+            place = graph.call_function(torch.arange, (len(numbers),), how)
+            place = graph.call_function(torch.reshape, (place, tuple(value.shape)))
+            for number, each in enumerate(numbers[1:], 1):
+                there = graph.call_function(operator.eq, (place, number))
+                made = graph.call_function(torch.where, (there, each, made))
+    made.meta["example_value"] = node.meta["example_value"]
+    node.replace_all_uses_with(made)
+
+
+def constant_numbers(value: torch.Tensor) -> list[Any]:
+    """Return the number that a tensor holds throughout, or its few numbers in their order; else nothing."""
+    flat = value.reshape(-1)
+    if flat.numel() and bool((flat == flat[0]).all()):
+        return [flat[0].item()]
+    few = flat.numel() <= _MOST_IN_A_TABLE and value.is_contiguous() and not value.is_complex()
+    return flat.tolist() if few else []
 
 
 class _Taken(BaseException):
@@ -127,6 +147,8 @@ class _Capture:
         self.names: list[str] = []
         self.guards: list[Any] = []
         self.symbols: dict[Any, GraphInput] = {}
+        self.fixed: dict[Any, int] = {}
+        """Sizes of tensors that are no arguments."""
 
     def compile(self, module: Any, inputs: Sequence[Any]) -> Any:
         """Note which input is which, since they come in the order of their first use, then compile."""
@@ -135,7 +157,7 @@ class _Capture:
             source = _spelled(node.meta["grapharg"].source)
             self.order.append(self._input(source) or source)
             if not self._input(source):
-                _make_number(node)
+                _make_constant(node)
         return compile_fx(without_complex(module), inputs, decompositions=decompositions())
 
     def _input(self, source: str) -> GraphInput | None:
@@ -182,6 +204,12 @@ class _Capture:
             found = next(filter(None, (self._input(_spelled(source)) for source in sources)), None)
             if found is not None:
                 self.symbols[symbol] = found
+            elif not any("L['arguments']" in _spelled(source) for source in sources):
+                self.fixed[symbol] = int(environment.size_hint(symbol))
+        numbers = {str(symbol): number for symbol, number in self.fixed.items()}
+        for name in self.names:
+            if (number := numbers.get(str(graph.graph_inputs[name]))) is not None:
+                self.texts[-1] = re.sub(rf"= {name}$", f"= {number}", self.texts[-1], flags=re.MULTILINE)
         raise _Taken
 
     def choose(self, choices: list[Any]) -> list[Any]:
@@ -235,7 +263,8 @@ def inductor_code(task: Task, sizes: TraceSizes, *, in_place: bool) -> InductorC
         raise OutputAlias(", ".join(returned))
     if len(capture.texts) != 1:
         raise Unusable("the reference has nothing to compute on a GPU")
-    _check_guards(capture.guards, capture.symbols, all_dims(task))
+    guards = [guard.subs(capture.fixed) for guard in capture.guards]
+    _check_guards(guards, capture.symbols, all_dims(task))
     return InductorCode(capture.texts[0], capture.inputs(all_dims(task)), tuple(capture.menus), returned, _tf32(task))
 
 

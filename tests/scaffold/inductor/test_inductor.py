@@ -180,6 +180,11 @@ FUNCTIONS = {
         "    return torch.func.functional_call(model, kept, (x,))",
         *("R", 'Tensor("x", ("R", 9))', OUT.format('("R", 9)')),
     ),
+    "tables of numbers that the file holds": (
+        "LEVELS = torch.tensor([-1.0, -0.25, 0.0, 0.5, 3.0])\nMIX = torch.tensor([[0, 2, 1], [1, 0, 5]])\n"
+        "def reference(x, i, **_):\n    return LEVELS.to(x)[i] * x + MIX.to(x.device)[i % 2].sum(-1)",
+        *("R C", f'{X}, Tensor("i", {MATRIX}, "int64", below="5")', OUT.format(MATRIX)),
+    ),
     "a product of batches": (
         "def reference(a, b, **_):\n    return torch.relu(a @ b)",
         *("M N K", 'Tensor("a", (3, "M", "K")), Tensor("b", (3, "K", "N"))', OUT.format('(3, "M", "N")')),
@@ -368,7 +373,7 @@ REFUSED = {
         "class Model(torch.nn.Module):\n"
         "    def __init__(self):\n"
         "        super().__init__()\n"
-        "        self.register_buffer('mean', torch.arange(9.0))\n"
+        "        self.register_buffer('mean', torch.arange(99.0))\n"
         "    def forward(self, x):\n"
         "        self.mean += 1\n"
         "        return x - self.mean.sum()\n"
