@@ -1,5 +1,6 @@
 """Distributions of inputs on which a reference has a result, and one alone."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 
 import numpy as np
@@ -8,9 +9,11 @@ import torch
 from evokernel.errors import TaskError
 from evokernel.evaluate.bench.admission_conversions import undefined_conversion
 from evokernel.evaluate.bench.admission_variants import Answers, attempt
+from evokernel.evaluate.numerics.arrays import Array
 from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
 from evokernel.evaluate.numerics.inputs import draw
-from evokernel.task import Task
+from evokernel.evaluate.numerics.references import high_answer
+from evokernel.task import Task, Workload
 
 _MANY_UNDEFINED = 0.25
 """Share of results that are NaN above which a task does not tell right from wrong."""
@@ -23,7 +26,8 @@ _LARGE_BYTES = 1 << 26
 def restricted(task: Task) -> tuple[str, ...]:
     """Return the distributions on which the reference has one result; nothing where these are all or none.
 
-    It has none where it raises, as a factor of Cholesky does of a matrix that is not positive.
+    It has none where it raises, as a factor of Cholesky does of a matrix that is not positive. Where it gives NaN in
+    each draw, and numbers in fp64, it overflows on the way: which results are NaN depends on the order of operations.
 
     Raises:
         TaskError: on all of them many results are NaN.
@@ -38,11 +42,14 @@ def restricted(task: Task) -> tuple[str, ...]:
         for name in task.distributions:
             right = True
             for each in workloads:
+                overflows = True
                 for _ in range(_DRAWS if task.bytes_at(each) <= _LARGE_BYTES else 1):
                     inputs = draw(tried, each, name, rng)
                     answer = attempt(tried, each, inputs)
                     right &= answer is not None
                     shares += [] if answer is None else [_undefined(answer)]
+                    overflows = overflows and answer is not None and _overflows(tried, each, inputs, answer)
+                right &= not overflows
                 # the first shape is the least, and converts few numbers
                 right &= each is not second or not undefined_conversion(tried, each, inputs)
             if right:
@@ -65,6 +72,16 @@ def gives_nan(task: Task) -> bool:
     tried, several = task.on(device), probe_workloads(task.workloads[device], rng)[1]
     answer = attempt(tried, several, draw(tried, several, "normal", rng))
     return answer is None or _undefined(answer) > 0
+
+
+def _overflows(task: Task, workload: Workload, inputs: Mapping[str, Array], answers: Answers) -> bool:
+    """Say whether results are NaN that are numbers in fp64."""
+    if not _undefined(answers):
+        return False
+    return any(
+        bool((one.isnan() & ~high.isnan()).any())
+        for one, high in zip(answers, high_answer(task, workload, inputs), strict=True)
+    )
 
 
 def _undefined(answers: Answers) -> float:

@@ -1,4 +1,4 @@
-// title: differences of 32 bits
+// title: subtracts in 32 bits where the task has 64
 // task: gaps
 // class: checking
 // tries: ordinary numbers are no farther apart than 32 bits tell; one of them alone was large

@@ -1,4 +1,4 @@
-// title: compares bits, for which -0.0 is below 0.0
+// title: compares bits, so that -0.0 is less than 0.0
 // task: first_largest
 // class: checking
 // tries: of the largest numbers of a row none was -0.0: the first of equal ones is due
