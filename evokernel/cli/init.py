@@ -227,11 +227,15 @@ def project_heading(project: "Project") -> Text:
     return Text.assemble(("task ", STRONG), (project.task.name, STRONG), (f"  wrote {clean(written)}", DIM))
 
 
+def _steps(units: Sequence[int]) -> str:
+    return f" (steps of {' and '.join(map(str, dict.fromkeys(units)))})" if max(units) > 1 else ""
+
+
 def _facts(project: "Project") -> WordTable:
     from evokernel.scaffold.task_text import constants_text
 
     layout = project.layout
-    dims = [f"{d.name}={d.example}" + (f" (steps of {d.unit})" if d.unit > 1 else "") for d in layout.dimensions]
+    dims = [f"{each.name}={each.example}{_steps(each.units)}" for each in layout.dimensions]
     signature = project.task.signature
     stated = " = " in project.task.description  # a long one, as of a module with many weights, is the name alone
     facts = {

@@ -92,12 +92,10 @@ def _has_room(layout: Layout, own: Sequence[Mapping[str, tuple[int, ...]]]) -> b
 
 def _analyse(subject: UserOperation, layout: Layout) -> tuple[Layout, OperationAnalysis]:
     """Return the analysis, and the layout with sizes that hold for what is computed on the way."""
-    units = {dimension.axes: dimension.unit for dimension in layout.dimensions}
     pairs = {name: (list(tensor.shape), list(tensor.shape)) for name, tensor in subject.inputs.items()}
     for place, dimension in enumerate(layout.dimensions):
-        for name, axis in dimension.axes:
-            pairs[name][0][axis] = units[dimension.axes] * FIRST[place]
-            pairs[name][1][axis] = units[dimension.axes] * SECOND[place]
+        for (name, axis), unit in zip(dimension.axes, dimension.units, strict=True):
+            pairs[name][0][axis], pairs[name][1][axis] = unit * FIRST[place], unit * SECOND[place]
     # traced as the inputs lie in memory, so that a plain kernel finds every element
     orders = {name: subject.orders.get(name, tuple(range(tensor.ndim))) for name, tensor in subject.inputs.items()}
 

@@ -161,9 +161,10 @@ def dims_of(layout: Layout, shapes: Mapping[str, Sequence[int]]) -> Dims:
     """
     found = dict(layout.example)
     for dimension in layout.dimensions:
-        extents = {shapes[name][axis] for name, axis in dimension.axes if name in shapes and axis < len(shapes[name])}
-        if extents:
-            found[dimension.name] = extents.pop() // dimension.unit
+        axes = zip(dimension.axes, dimension.units, strict=True)
+        counts = {shapes[name][at] // unit for (name, at), unit in axes if name in shapes and at < len(shapes[name])}
+        if counts:
+            found[dimension.name] = counts.pop()
     for name, shape in shapes.items():
         if name not in layout.inputs:
             raise TaskError(f"--shapes names {name!r}; the tensors are {', '.join(layout.inputs)}")

@@ -104,8 +104,11 @@ class GeneratedKernel:
             self._widen_launch(menu)
         if not self._tiles:
             return axis
-        if self._even and (where := f"{sizes['K']} % BLOCK_K == 0") not in self._wheres:
-            self._wheres.append(where)
+        if self._even:
+            known = _known_factor(ast.parse(sizes["K"], mode="eval").body)
+            # a size that is a multiple of the tile in a way that is not told here keeps its tile
+            where = f"{known if known % self._tiles['BLOCK_K'] == 0 else self._tiles['BLOCK_K']} % BLOCK_K == 0"
+            self._wheres += [where] * (where not in self._wheres)
         return f"triton.cdiv({sizes['M']}, BLOCK_M) * triton.cdiv({sizes['N']}, BLOCK_N)"
 
     def _taken_out(self, menu: TemplateSet, *, literals: bool) -> dict[str, int]:
@@ -208,6 +211,16 @@ class _Plain(ast.NodeTransformer):
         if isinstance(callee, ast.Attribute) and callee.attr == "to" and _is_size(callee.value):
             return ast.Call(ast.parse("tl.cast", mode="eval").body, [callee.value, *node.args], node.keywords)
         return node
+
+
+def _known_factor(node: ast.expr) -> int:
+    """Return what a size is a multiple of: 32 for `32 * K`, and a number itself."""
+    match node:
+        case ast.Constant(int(number)):
+            return number
+        case ast.BinOp(left, ast.Mult(), right):
+            return _known_factor(left) * _known_factor(right)
+    return 1
 
 
 def _is_size(node: ast.expr) -> bool:

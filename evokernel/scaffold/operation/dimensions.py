@@ -3,11 +3,19 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 from evokernel.errors import TaskError
-from evokernel.scaffold.operation.axis_groups import Axis, AxisGroup, Shapes, axis_sets, shapes_grown, shapes_with
+from evokernel.scaffold.operation.axis_groups import (
+    Axis,
+    AxisGroup,
+    Shapes,
+    axis_sets,
+    equal_axes,
+    sets_in_proportion,
+    shapes_with,
+)
 from evokernel.scaffold.operation.sizes import (
     FIRST,
     SECOND,
@@ -44,10 +52,15 @@ class Dimension:
     name: str
     axes: tuple[Axis, ...]
     """Input and axis of each."""
-    unit: int
-    """Extent of the axes divided by the dimension."""
+    units: tuple[int, ...]
+    """Extent of each axis divided by the dimension."""
     example: int
     """Its value in the example."""
+
+    @property
+    def group(self) -> AxisGroup:
+        """Its axes and their units."""
+        return AxisGroup(self.axes, self.units)
 
 
 @dataclass(frozen=True)
@@ -89,12 +102,13 @@ def derive_layout(subject: UserOperation) -> Layout:
         )
     found: list[AxisGroup] = []
     stepped: list[Axis] = []
-    for extent, axes in _classes(subject, example).items():
-        for group, unit in _groups(subject, example, axes, extent):
-            if _steps_along(subject, example, group, unit, count=count):
-                stepped += group
-            elif len(found) < len(FIRST) and runs(subject, shapes_with(example, [*found, (group, unit)], FIRST)):
-                found.append((group, unit))
+    classes = _classes(subject, example)
+    groups = (group for extent, axes in classes.items() for group in _groups(subject, example, axes, extent))
+    for group in chain(groups, _in_proportion(subject, example, [*chain(*classes.values())], found)):
+        if _steps_along(subject, example, group, count=count):
+            stepped += group.axes
+        elif len(found) < len(FIRST) and runs(subject, shapes_with(example, [*found, group], FIRST)):
+            found.append(group)
     if not _is_general(subject, example, found, result):
         found = [_in_wider_steps(subject, example, each, result) for each in found]
     return replace(_most_general(subject, example, found, result), stepped=tuple(stepped))
@@ -130,14 +144,15 @@ def with_equal_sizes_as_one(subject: UserOperation, layout: Layout, names: Colle
 
     With names only these become one. Raises `TaskError` as `derive_layout`.
     """
-    groups: dict[tuple[int, int, str], list[Dimension]] = {}
+    groups: dict[tuple[frozenset[int], int, str], list[Dimension]] = {}
     for each in layout.dimensions:
         alone = each.name if names and each.name not in names else ""
-        groups.setdefault((each.unit, each.example, alone), []).append(each)
+        groups.setdefault((frozenset(each.units), each.example, alone), []).append(each)
     if len(groups) == len(layout.dimensions):
         return layout
     joined = tuple(
-        replace(alike[0], axes=tuple(axis for each in alike for axis in each.axes)) for alike in groups.values()
+        replace(alike[0], axes=sum((each.axes for each in alike), ()), units=sum((each.units for each in alike), ()))
+        for alike in groups.values()
     )
     example = {name: tuple(tensor.shape) for name, tensor in subject.inputs.items()}
     with suppress(NotGeneral):
@@ -176,7 +191,7 @@ def in_steps_of_two(subject: UserOperation, layout: Layout) -> Iterator[Layout]:
     result = outputs_of(subject, example)
     for place, each in enumerate(layout.dimensions[:_MOST_REMOVED]):
         if each.example % 2 == 0:
-            halved = replace(each, unit=2 * each.unit, example=each.example // 2)
+            halved = replace(each, units=each.group.in_steps(2).units, example=each.example // 2)
             with suppress(NotGeneral):
                 yield _layout(
                     subject, example, (*layout.dimensions[:place], halved, *layout.dimensions[place + 1 :]), result
@@ -191,13 +206,13 @@ def _is_general(subject: UserOperation, example: Shapes, found: Sequence[AxisGro
 
 
 def _in_wider_steps(subject: UserOperation, example: Shapes, group: AxisGroup, result: Sequence[Any]) -> AxisGroup:
-    """Return axes with the smallest unit at which the outputs follow from them by simple rules; as they are if none.
+    """Return axes with the smallest units at which the outputs follow from them by simple rules; as they are if none.
 
     The patches of an image are one dimension of the output, and both sides in whole patches make it a simple product.
     """
-    (axes, unit), extent = group, example[group[0][0][0]][group[0][0][1]]
-    wider = (number for number in range(unit, extent) if number % unit == 0 and extent % number == 0)
-    return next(((axes, each) for each in wider if _is_general(subject, example, [(axes, each)], result)), group)
+    count = group.count(example)
+    wider = (group.in_steps(units) for units in range(1, count) if count % units == 0)
+    return next((each for each in wider if _is_general(subject, example, [each], result)), group)
 
 
 def _classes(subject: UserOperation, example: Shapes) -> dict[int, list[Axis]]:
@@ -229,47 +244,57 @@ def _groups(subject: UserOperation, example: Shapes, axes: Sequence[Axis], exten
         if _MOST_TOGETHER < size < len(left) or size > len(left):
             continue
         for group in axis_sets(left, size):
-            if all(axis in left for axis in group):
-                unit = _unit(subject, example, group, extent)
-                if unit:
-                    left = [axis for axis in left if axis not in group]
-                    found.append((group, unit))
-    for place, (group, _) in enumerate(found if left else ()):
-        if unit := _unit(subject, example, (*group, *left), extent):
-            found[place] = ((*group, *left), unit)
+            if all(axis in left for axis in group) and (grown := _growing(subject, example, equal_axes(group))):
+                left = [axis for axis in left if axis not in group]
+                found.append(grown)
+    for place, each in enumerate(found if left else ()):
+        if grown := _growing(subject, example, equal_axes((*each.axes, *left))):
+            found[place] = grown
             break
     yield from found
 
 
-def _steps_along(subject: UserOperation, example: Shapes, group: tuple[Axis, ...], unit: int, *, count: int) -> bool:
+def _in_proportion(
+    subject: UserOperation, example: Shapes, axes: Sequence[Axis], found: Sequence[AxisGroup]
+) -> Iterator[AxisGroup]:
+    """Yield the smallest sets of axes that no group has and that change together, of several extents, as packed ones.
+
+    `found` is looked at when the first is asked for.
+    """
+    taken = {axis for group in found for axis in group.axes}
+    for group in sets_in_proportion(example, [axis for axis in axes if axis not in taken]):
+        if not taken & {*group.axes} and (grown := _growing(subject, example, group)):
+            taken |= {*group.axes}
+            yield grown
+
+
+def _steps_along(subject: UserOperation, example: Shapes, group: AxisGroup, *, count: int) -> bool:
     """Say whether the reference takes steps in Python for elements of these axes: a kernel has as many for all sizes.
 
     A step may be one element, or a chunk of them; `count` operations are those of the example.
     """
-    extent = example[group[0][0]][group[0][1]]
-    for more in (unit, extent):
+    units = group.count(example)
+    for more in (1, units):
         with suppress(TaskError):
-            one, other = (operations_of(subject, shapes_grown(example, group, extent + by * more)) for by in (1, 2))
+            one, other = (operations_of(subject, group.grown(example, units + by * more)) for by in (1, 2))
             if count < one < other:
                 return True
     return False
 
 
-def _unit(subject: UserOperation, example: Shapes, group: tuple[Axis, ...], extent: int) -> int:
-    """Return the smallest divisor of the extent that the axes can grow and shrink by, or 0 where they must stay.
+def _growing(subject: UserOperation, example: Shapes, group: AxisGroup) -> AxisGroup | None:
+    """Return the axes with the smallest units that they can grow and shrink by, or None where they must stay.
 
     What is cut to the size of another tensor, as a mask for the longest sequence is, can grow alone and not shrink.
     """
-    if not runs(subject, shapes_grown(example, group, extent + 1)) and not runs(
-        subject, shapes_grown(example, group, 2 * extent)
-    ):
-        return 0
-    divisors = [number for number in range(1, extent + 1) if extent % number == 0]
-    for unit in divisors:
-        grown = (extent // unit + 1, extent // unit + 2)
-        if all(runs(subject, shapes_grown(example, group, unit * count)) for count in grown):
-            return unit if runs(subject, shapes_grown(example, group, max(extent - unit, unit))) else 0
-    return 0
+    units = group.count(example)
+    if not any(runs(subject, group.grown(example, count)) for count in (units + 1, 2 * units)):
+        return None
+    for divisor in (number for number in range(1, units + 1) if units % number == 0):
+        wider, count = group.in_steps(divisor), units // divisor
+        if all(runs(subject, wider.grown(example, count + more)) for more in (1, 2)):
+            return wider if runs(subject, wider.grown(example, max(count - 1, 1))) else None
+    return None
 
 
 def _named(
@@ -277,21 +302,16 @@ def _named(
 ) -> tuple[Dimension, ...]:
     """Return named dimensions; those of the first output come first, in its order, as readers expect."""
     first = tuple(outputs_of(subject, shapes_with(example, found, FIRST))[0].shape)
-    traced = [unit * value for (_, unit), value in zip(found, FIRST, strict=False)]
-    shown = [traced.index(extent) for extent in dict.fromkeys(first) if extent in traced]
+    traced = {unit * FIRST[place]: place for place, group in enumerate(found) for unit in group.units}
+    shown = [*dict.fromkeys(traced[extent] for extent in first if extent in traced)]
     order = [*shown, *(place for place in range(len(found)) if place not in shown)]
     likely = _BY_RANK.get(len(shown), ()) if len(shown) == len(result[0].shape) or len(shown) < 3 else ()
     taken = {name.upper() for name in example if len(name) == 1 and name.isupper()}
     names = [name for name in dict.fromkeys((*likely, *_MORE_NAMES, "M", "N", "B")) if name not in taken]
     return tuple(
-        Dimension(names[number], found[place][0], found[place][1], _extent(example, found[place]))
+        Dimension(names[number], found[place].axes, found[place].units, found[place].count(example))
         for number, place in enumerate(order)
     )
-
-
-def _extent(example: Shapes, group: AxisGroup) -> int:
-    (name, axis), unit = group[0][0], group[1]
-    return example[name][axis] // unit
 
 
 def shapes_at(layout: Layout, dims: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
@@ -302,7 +322,7 @@ def shapes_at(layout: Layout, dims: Mapping[str, int]) -> dict[str, tuple[int, .
 def _layout(
     subject: UserOperation, example: Shapes, dimensions: tuple[Dimension, ...], result: Sequence[Any]
 ) -> Layout:
-    found = [(dimension.axes, dimension.unit) for dimension in dimensions]
+    found = [dimension.group for dimension in dimensions]
     one, other, *further = (
         shapes_with(example, found, values)
         for values in (FIRST, SECOND, *([each + more for each in FIRST] for more in _FURTHER))
@@ -346,7 +366,7 @@ def _other_order(
         ([each.example for each in dimensions], [tuple(each.shape) for each in result])
     ]
     with suppress(TaskError):  # not every operation takes sizes of every order
-        groups = [(each.axes, each.unit) for each in dimensions]
+        groups = [each.group for each in dimensions]
         tried.append((back, _output_shapes(subject, shapes_with(example, groups, back))))
     for values, due in tried:
         dims = dict(zip(sizes.names, values, strict=True))

@@ -185,6 +185,14 @@ FUNCTIONS = {
         "def reference(x, i, **_):\n    return LEVELS.to(x)[i] * x + MIX.to(x.device)[i % 2].sum(-1)",
         *("R C", f'{X}, Tensor("i", {MATRIX}, "int64", below="5")', OUT.format(MATRIX)),
     ),
+    "a product with packed weights": (
+        "def reference(x, packed, scales, **_):\n"
+        "    codes = torch.stack((packed & 15, packed >> 4), -1).reshape(len(packed), -1)\n"
+        "    return x @ (codes.to(x.dtype) * scales.repeat_interleave(32, 1)).T",
+        "M N K",
+        'Tensor("x", ("M", "32 * K")), Tensor("packed", ("N", "16 * K"), "uint8"), Tensor("scales", ("N", "K"))',
+        OUT.format('("M", "N")'),
+    ),
     "a product of batches": (
         "def reference(a, b, **_):\n    return torch.relu(a @ b)",
         *("M N K", 'Tensor("a", (3, "M", "K")), Tensor("b", (3, "K", "N"))', OUT.format('(3, "M", "N")')),

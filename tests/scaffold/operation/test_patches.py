@@ -42,7 +42,7 @@ def test_patches_in_one_dimension_leave_both_sides_free(tmp_path: Path, name: st
     layout = derive_layout(find_subject(path, name=name, inputs="x: 2x3x64x96"))
     found = {axis: each for each in layout.dimensions for axis in each.axes}
     sides = [found["x", 2], found["x", 3]]
-    assert [(side.unit, side.example) for side in sides] == [(unit, 64 // unit), (unit, 96 // unit)]
+    assert [(side.units, side.example) for side in sides] == [((unit,), 64 // unit), ((unit,), 96 // unit)]
     assert " * ".join(side.name for side in sides) in layout.outputs[0]
 
 
@@ -50,4 +50,4 @@ def test_sides_that_stay_apart_vary_by_one(tmp_path: Path) -> None:
     path = tmp_path / "net.py"
     path.write_text(FILE, encoding="utf-8")
     layout = derive_layout(find_subject(path, name="kept", inputs="x: 2x3x64x96"))
-    assert {each.unit for each in layout.dimensions} == {1}
+    assert {unit for each in layout.dimensions for unit in each.units} == {1}

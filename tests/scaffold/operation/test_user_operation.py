@@ -192,7 +192,7 @@ def test_a_width_that_is_cut_in_halves_varies_in_steps_of_two(tmp_path: Path) ->
     layout, found = analyse(subject, derive_layout(subject))
     rows, width = layout.inputs["x"]
     assert (rows, width) == tuple(layout.outputs[0])
-    assert [(each.unit, each.example) for each in layout.dimensions] == [(1, 6), (2, 5)]
+    assert [(each.units, each.example) for each in layout.dimensions] == [((1,), 6), ((2,), 5)]
     assert found.traced is not None
     assert analyse(subject, derive_layout(subject), own=[{"x": (6, 9)}])[0].inputs["x"][1] in layout.sizes.names
 
