@@ -12,7 +12,13 @@ import numpy as np
 import torch
 
 from evokernel.errors import TaskError
-from evokernel.evaluate.bench.admission_constants import Changeable, TaskOperation, constants_of, unnoticed
+from evokernel.evaluate.bench.admission_constants import (
+    Changeable,
+    TaskConstant,
+    TaskOperation,
+    constants_of,
+    unnoticed,
+)
 from evokernel.evaluate.bench.admission_conversions import undefined_conversion
 from evokernel.evaluate.bench.admission_variants import (
     DOWNCAST,
@@ -155,6 +161,7 @@ def _admitted(task: Task, device_class: str, rng: np.random.Generator, *, device
     found: list[Changeable] = []
     constants: _Open = {}
     rough: _Open = {}
+    scalars: _Open = {}
     cases = 0
     for case in _cases(task, device_class, rng, device=device):
         if cases == 0:
@@ -162,6 +169,9 @@ def _admitted(task: Task, device_class: str, rng: np.random.Generator, *, device
             found = constants_of(case)
             constants = {each: [*each.others] for each in found}
             rough = {each: [*each.others] for each in found if isinstance(each, TaskOperation) and each.is_rough}
+            # a patchwork shows an epsilon in one draw, and not in another
+            given = [each for each in found if isinstance(each, TaskConstant) and not each.argument]
+            scalars = _try_constants(case, {each: [*each.others] for each in given})
         if cases > 2 * len(task.distributions) and not _open(task, survivors, rejected):
             break
         cases += 1
@@ -178,7 +188,7 @@ def _admitted(task: Task, device_class: str, rng: np.random.Generator, *, device
         raise TaskError(f"task {task.name!r}: {name} would pass as an answer in all of {on}. {_advice(task, name)}")
     # ordinary inputs may show what an operation is for now and then, and other judges' may not
     operations = [each for each in found if isinstance(each, TaskOperation) and not each.is_rough]
-    wanted = constants | {each: [*each.others] for each in operations} | rough
+    wanted = constants | scalars | {each: [*each.others] for each in operations} | rough
     task, left = _tell(task, device_class, wanted, rng, device=device)
     constants = {
         each: wrongs for each, wrongs in left.items() if each in constants and each.told_by not in ((COARSE,), (ZEROS,))

@@ -11,6 +11,7 @@ from evokernel.evaluate.bench.admission import admit
 from evokernel.task import (
     ENDS,
     EXTREME,
+    SCALED,
     TELLING,
     TINY,
     Precision,
@@ -382,6 +383,13 @@ def test_an_operation_for_rare_inputs_gets_an_input_that_needs_it(reference, for
     found = admit(make("rare", reference, **form), "cpu", rng=np.random.default_rng(0))
     assert {*found.task.distributions} & {*TELLING} == added
     assert found.unnoticed == ()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_scalar_that_ordinary_inputs_do_not_show_is_not_left_to_a_patchwork(seed):
+    """Of forty judges five drew no patchwork on which a kernel with an epsilon of its own was wrong."""
+    found = admit(load_task("layernorm").on("cpu"), "cpu", rng=np.random.default_rng(seed))
+    assert {*found.task.distributions} & {*SCALED}
 
 
 def test_nan_is_tried_wherever_nan_of_two_inputs_meet():
