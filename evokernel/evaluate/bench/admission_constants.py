@@ -238,7 +238,7 @@ class TaskConstant:
             # in a comparison it asks for infinite inputs
             return {"never met": math.nan} if self.name in _COMPARES else {"left out": 0.0}
         wrong = {"left out": 0.0, "doubled": 2 * self.value} if self.value else {"replaced by 1": 1.0}
-        # hidden shapes have such scalars, which a kernel may have in its text
+        # hidden shapes have smaller scalars: one that a kernel has in its text is larger than due
         return wrong if self.argument else {**wrong, "a third larger": self.value / 0.75}
 
 

@@ -106,7 +106,7 @@ def _path(source: str) -> str:
 def _make_constant(node: Any) -> None:
     """Let the program make a tensor of the user's file that holds few numbers, as a table of levels does, or one."""
     value = node.meta["grapharg"].example
-    if not isinstance(value, torch.Tensor) or not (numbers := constant_numbers(value)):
+    if not isinstance(value, torch.Tensor) or not (numbers := _constant_numbers(value)):
         return
     graph = node.graph
     with graph.inserting_before(next(each for each in graph.nodes if each.op != "placeholder")):
@@ -122,7 +122,7 @@ def _make_constant(node: Any) -> None:
     node.replace_all_uses_with(made)
 
 
-def constant_numbers(value: torch.Tensor) -> list[Any]:
+def _constant_numbers(value: torch.Tensor) -> list[Any]:
     """Return the number that a tensor holds throughout, or its few numbers in their order; else nothing."""
     flat = value.reshape(-1)
     if flat.numel() and bool((flat == flat[0]).all()):

@@ -387,7 +387,7 @@ def test_an_operation_for_rare_inputs_gets_an_input_that_needs_it(reference, for
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_scalar_that_ordinary_inputs_do_not_show_is_not_left_to_a_patchwork(seed):
-    """Of forty judges five drew no patchwork on which a kernel with an epsilon of its own was wrong."""
+    """In five of forty admissions no hidden contents showed a kernel with an epsilon of its own."""
     found = admit(load_task("layernorm").on("cpu"), "cpu", rng=np.random.default_rng(seed))
     assert {*found.task.distributions} & {*SCALED}
 
