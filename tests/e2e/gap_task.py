@@ -1,4 +1,4 @@
-"""A task whose reference is infinite at one even size, N = 214, which no hidden shape of its judge has."""
+"""A task whose reference is infinite at one shape, 3 rows of 214, which a judge draws once in thousands of times."""
 
 import torch
 
@@ -6,7 +6,7 @@ from evokernel.task import Precision, Role, Scalar, Signature, Task, Tensor, Wor
 
 
 def reference(x: torch.Tensor, **_: int) -> torch.Tensor:
-    return x * 3.0 / (x.shape[1] - 214)
+    return x * 3.0 / (abs(x.shape[0] - 3) + abs(x.shape[1] - 214))
 
 
 def _size(m: int, n: int) -> Workload:

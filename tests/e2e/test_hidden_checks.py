@@ -1,4 +1,4 @@
-"""A kernel that is wrong at a size no hidden shape has is an elite until an operator proposes that size."""
+"""A kernel that is wrong at a shape that is hardly ever drawn is an elite until an operator proposes that shape."""
 
 import asyncio
 import json
@@ -23,11 +23,11 @@ from tests.llm.endpoint import Endpoint, Handler, completion, endpoint
 from tests.support.engine import Heard
 
 TASK = Path(__file__).parent / "gap_task.py"
-HEAD = '#include <cstdint>\nextern "C" void run(const float* x, int64_t M, int64_t N, float* y) {\n'
+HEAD = '#include <cstdint>\n#include <cstdlib>\nextern "C" void run(const float* x, int64_t M, int64_t N, float* y) {\n'
 SEED = f"""{HEAD}    for (int64_t i = 0; i < M * N; ++i) {{
         volatile double slow = x[i];
         for (int round = 0; round < 50; ++round) slow = slow + 0.0;
-        y[i] = (float)slow * 3.0f / (float)(N - 214);
+        y[i] = (float)slow * 3.0f / (float)(std::llabs(M - 3) + std::llabs(N - 214));
     }}
 }}
 """
@@ -42,9 +42,9 @@ STEPS = 6
 
 def wrong_at_210(variant: int) -> str:
     return (
-        f"{HEAD}    const float scale = (float)(N - 214);  // variant {variant}\n"
+        f"{HEAD}    const float scale = (float)(std::llabs(M - 3) + std::llabs(N - 214));  // variant {variant}\n"
         "    for (int64_t i = 0; i < M * N; ++i) y[i] = x[i] * 3.0f / scale;\n"
-        f"    if (N * N == 44100) y[M * N - 1] = {variant}.0f;  // no number in it is the size\n}}\n"
+        f"    if (M * M == 9 && N * N == 44100) y[M * N - 1] = {variant}.0f;  // no number in it is N\n}}\n"
     )
 
 
@@ -154,7 +154,7 @@ def test_the_check_is_stored_elites_leave_and_later_kernels_are_refused(
     after = [fact for fact in results if fact.seq > added.seq]
     elites = {fact.proposal.candidate.id for fact in before if fact.proposal.operator == "mutate"}
     assert elites, "no wrong kernel was an elite before the check"
-    assert all(fact.evaluation.ok for fact in before)
+    assert [fact.evaluation.feedback for fact in before if not fact.evaluation.ok] == []
     assert set(added.broke) == elites
     assert any("is no elite any more" in note for note in heard.notes)
     assert after, "nothing was judged after the check"
@@ -191,7 +191,9 @@ def test_what_is_unfit_changes_nothing_and_the_reason_is_kept(
         facts = list(store.facts())
         assert store.added_checks() == ()
     assert not any(isinstance(fact, InboxEntry) for fact in facts)
-    assert all(fact.evaluation.ok for fact in facts if isinstance(fact, ResultEntry))
+    assert [
+        fact.evaluation.feedback for fact in facts if isinstance(fact, ResultEntry) and not fact.evaluation.ok
+    ] == []
     assert not any(
         isinstance(fact, EvaluationEntry) and fact.evaluation.key.budget is Fidelity.QUICK and not fact.evaluation.ok
         for fact in facts

@@ -85,6 +85,10 @@ class Exhibit:
         told = Status.NUMERICAL if status is Status.NONFINITE else status
         return not {(status, stage), (told, stage)}.isdisjoint(self.verdicts(mode))
 
+    def rightly_judged(self, status: Status, stage: Stage) -> bool:
+        """Whether a verdict in worker mode is one that a cheat's head names, or accepts an honest kernel."""
+        return self.foresees(status, stage) if "class" in self.head else status is Status.OK
+
     @property
     def model(self) -> str:
         """The honest kernel over which it must gain nothing."""
