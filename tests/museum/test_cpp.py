@@ -106,6 +106,7 @@ def test_every_exhibit_says_what_it_is():
             "first_largest",
             "ranks",
             "complements",
+            "narrow_products",
             "cursors",
             "products",
             "logits",

@@ -13,6 +13,7 @@ from evokernel.evaluate.numerics.arrays import Array, bits, identical
 from evokernel.evaluate.numerics.correctness import judge_output
 from evokernel.evaluate.numerics.inputs import result_tensors
 from evokernel.evaluate.numerics.odd_shapes import ALONE
+from evokernel.evaluate.numerics.result_rounding import is_cut_off
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.evaluate.wire import PhaseVerdict
 from evokernel.records.evaluation import Mode, Stage, Status
@@ -187,9 +188,15 @@ def warm_remark(bench: Bench) -> str:
 
 def compare_set(bound: BoundWorkload, set_index: int, distribution: str, stage: Stage) -> PhaseVerdict | None:
     """Return the verdict where the outputs in one copy are wrong for a distribution's inputs."""
-    expected = bound.case(distribution).expected
-    finding = judge_output(expected, bound.outputs(set_index), poison=bound.poison_word, hidden=bound.hidden)
-    return None if finding is None else PhaseVerdict(finding.status, stage, finding.feedback)
+    expected, outputs = bound.case(distribution).expected, bound.outputs(set_index)
+    finding = judge_output(expected, outputs, poison=bound.poison_word, hidden=bound.hidden)
+    if finding is not None:
+        return PhaseVerdict(finding.status, stage, finding.feedback)
+    for output, array in zip(expected.outputs, outputs, strict=True):
+        if is_cut_off(output, array):
+            text = f"on {bound.label}: {output.tensor.name!r} is cut off to {output.tensor.dtype}; round it to nearest"
+            return PhaseVerdict(Status.NUMERICAL, stage, text)
+    return None
 
 
 def differing(bound: BoundWorkload, first: Sequence[Array], second: Sequence[Array]) -> list[str]:
