@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 # As in the judge. More threads of torch, in each of several processes that run tests, spin while they wait for a core
 # that another has: five times the processor time, measured.
@@ -27,6 +28,8 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],  # it looks at the clock, which tells of the machine
 )
 settings.load_profile("evokernel")
+if os.environ.get("CI"):  # it draws numbers of all local modules that the tests before this one happen to have imported
+    providers._get_local_constants = lambda: providers._local_constants
 
 
 DEFAULT_HANDLERS: dict[int, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}

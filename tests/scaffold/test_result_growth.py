@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from evokernel.scaffold.distributions import restricted
 from evokernel.scaffold.operation.dimensions import derive_layout
 from evokernel.scaffold.operation.user_operation import find_subject
 from evokernel.scaffold.project import Project, ProjectSettings, init_project
 from evokernel.scaffold.result_growth import highest_sizes
+from evokernel.task import Precision, Role, Signature, Task, Tensor, Workload, WorkloadSet
 
 FILE = """
 import torch
@@ -95,3 +97,21 @@ def test_a_users_size_at_which_results_are_no_numbers_is_said(file: Path) -> Non
     assert workloads.search[0].dims["M"] == 300
     assert max(each.dims["M"] for each in (*workloads.search[1:], *workloads.holdout)) < 150
     assert int(workloads.probe["M"][1]) < 150
+
+
+def _overflowing(x: torch.Tensor, **_: int) -> torch.Tensor:
+    return x * 3e38 - x * 3e38 if x.shape[0] == 60 else x * 2
+
+
+def test_a_distribution_that_overflows_at_the_greatest_size_alone_is_left_out_by_every_draw() -> None:
+    sizes = (Workload("60", {"N": 60}),)
+    task = Task(
+        name="overflowing",
+        reference=_overflowing,
+        signature=Signature((Tensor("x", ("N",)),), (), (Tensor("y", ("N",), role=Role.OUTPUT),)),
+        workloads={"cpu": WorkloadSet(search=sizes, holdout=sizes, probe={"N": (1, 60)})},
+        flops="N",
+        precision=Precision(),
+        distributions=("normal", "integers01", "wide"),
+    )
+    assert {restricted(task) for _ in range(20)} == {("integers01",)}

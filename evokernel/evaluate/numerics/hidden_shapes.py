@@ -39,6 +39,11 @@ def probe_workloads(workloads: WorkloadSet, rng: np.random.Generator) -> tuple[W
     return probes_again(chosen)
 
 
+def greatest_workload(workloads: WorkloadSet) -> Workload:
+    """Return the hidden shape with every dimension at its maximum, which no draw decides."""
+    return Workload("greatest", _drawn(workloads, lambda low, high: high))
+
+
 def large_workloads(workloads: WorkloadSet, rng: np.random.Generator) -> tuple[Workload, ...]:
     """Return two hidden shapes that are large; none where no size varies.
 

@@ -19,7 +19,7 @@ HOLD = """
 import sys
 from pathlib import Path
 from evokernel.evaluate.device.lock import device_lease
-with device_lease(sys.argv[1], 5.0, folder=Path(sys.argv[2])):
+with device_lease(sys.argv[1], 600.0, folder=Path(sys.argv[2])):
     print("held", flush=True)
     sys.stdin.readline()
 """
@@ -31,7 +31,7 @@ log = Path(sys.argv[2], "log").open("a", buffering=1)
 print("ready", flush=True)
 sys.stdin.readline()
 for _ in range(20):
-    with device_lease(sys.argv[1], 30.0, folder=Path(sys.argv[2])):
+    with device_lease(sys.argv[1], 600.0, folder=Path(sys.argv[2])):
         log.write(sys.argv[3] + "\\n")
         time.sleep(0.02)
         log.write(sys.argv[3] + "\\n")
@@ -66,7 +66,7 @@ def test_one_holds_it_and_the_others_are_told_who(tmp_path: Path):
 def test_it_ends_with_its_process_however_that_ends(tmp_path: Path):
     with program(HOLD, GPU, str(tmp_path)) as holder:
         holder.send_signal(signal.SIGKILL)
-        with device_lease(GPU, 5.0, folder=tmp_path):
+        with device_lease(GPU, 600.0, folder=tmp_path):
             pass
 
 

@@ -17,13 +17,13 @@ from tests.evaluate.instruments.standins import make_tool, printing, recorded
 
 
 def profiler(
-    toolbox: ToolRunner, shelf: Path, script: str, *, timeout_s: float = 20.0, refused: bool = False
+    toolbox: ToolRunner, shelf: Path, script: str, *, timeout_s: float = 600.0, refused: bool = False
 ) -> Profiler:
     find = make_tool(shelf, "ncu", script)
     return Profiler(toolbox, multiprocessors=132, find=find, refused=lambda: refused, timeout_s=timeout_s)
 
 
-def profile(toolbox: ToolRunner, shelf: Path, script: str, *, timeout_s: float = 20.0) -> Inspection:
+def profile(toolbox: ToolRunner, shelf: Path, script: str, *, timeout_s: float = 600.0) -> Inspection:
     return profiler(toolbox, shelf, script, timeout_s=timeout_s).profile(recorded())
 
 

@@ -26,7 +26,7 @@ def check(
     *,
     tool: Tool = MEMCHECK,
     hidden: bool = False,
-    timeout_s: float = 20.0,
+    timeout_s: float = 600.0,
 ) -> Inspection:
     find = make_tool(shelf, "compute-sanitizer", script)
     return Sanitizer(toolbox, find=find, timeout_s=timeout_s).check([(tool, recorded(hidden=hidden))])
