@@ -72,7 +72,9 @@ def test_an_expert_is_among_what_the_best_is_compared_with(tmp_path: Path, monke
     config = write_config(tmp_path, TASK)
     shutil.copy(SEED, tmp_path / "mine.cpp")
     expert = ("--set", "evaluation.expert=mine.cpp")  # beside the config
-    here("evolve", str(config), *expert, "--budget", "evaluations=2")
+    for most in (2, 4, 8):  # it is measured beside a winner, which a busy machine may hide
+        if UNBEATEN not in here("evolve", str(config), *expert, "--budget", f"evaluations={most}"):
+            break
     for command in ("best", "status"):
         assert "expert " in here(command, str(config))
     best = json.loads(here("best", str(config), "--json"))
@@ -81,7 +83,7 @@ def test_an_expert_is_among_what_the_best_is_compared_with(tmp_path: Path, monke
         assert each["low"] <= each["speedup"] <= each["high"]
     here("report", str(config), "--out", "run.html")
     assert '"expert":' in (tmp_path / "run.html").read_text(encoding="utf-8")
-    assert "evaluation.expert" in here("evolve", str(config), "--budget", "evaluations=4", code=2)
+    assert "evaluation.expert" in here("evolve", str(config), "--budget", "evaluations=16", code=2)
     (tmp_path / "mine.cpp").write_text('extern "C" void run() {}', encoding="utf-8")
     assert "mine.cpp is not right" in here("evolve", str(config), *expert, "--store", "new.db", code=2)
 
