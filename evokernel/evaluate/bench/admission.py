@@ -53,7 +53,7 @@ from evokernel.task import (
 
 _MORE_ROUNDS = 4
 _TELLING_DRAWS = 4
-"""Draws of a distribution that tells: where NaN of two inputs meet by chance, a result is none."""
+"""Draws of a distribution that may tell: one may show nothing, and where NaN of two inputs meet a result is none."""
 _COSTLY = 1e10
 """Operations of a workload above which other inputs of the same sizes are drawn only for what they may still reject."""
 _LOOSE = 0.1
@@ -270,7 +270,7 @@ def _tell(
         for _ in range(_TELLING_DRAWS):
             case = _drawn(task, odd, distribution, rng, device=device)
             left = _try_constants(case, constants) if case else constants
-            if case is None or left == constants or _is_finite(case):
+            if case is None or (left != constants and _is_finite(case)):
                 break
         if case and left != constants and is_right(case, rng) and _telling(case) and _has_room(case):
             task = replace(task, distributions=(*task.distributions, distribution))
