@@ -21,19 +21,22 @@ the least part that equals the next smaller numbers; and of their nearest number
 
 
 def is_cut_off(output: ExpectedOutput, actual: Array) -> bool:
-    """Say whether the results of a right output were cut off, towards 0 or downwards, instead of rounded."""
+    """Say whether the results of a right output were cut off, towards 0 or downwards, and those of torch were not."""
     if actual.dtype not in SHORT or actual.numel() < _LEAST:
         return False
     step = -(-actual.numel() // _MOST)
     some = slice(secrets.randbelow(step), None, step)
-    high, results = output.high.reshape(-1)[some], actual.reshape(-1)[some]
+    high, results, native = (each.reshape(-1)[some] for each in (output.high, actual, output.native))
     nearest = high.to(actual.dtype)
     there = (nearest.double() != high) & nearest.isfinite() & results.isfinite()
     there &= high.abs() >= torch.finfo(actual.dtype).tiny  # smaller ones may be flushed to 0
-    high, nearest, results = high[there], nearest[there], results[there]
+    high, nearest, results, native = (each[there] for each in (high, nearest, results, native))
     if high.numel() < _LEAST:
         return False
-    return any(_lies_below(results, high, nearest, side) for side in (high.sign(), torch.ones_like(high)))
+    return any(
+        _lies_below(results, high, nearest, side) and not _lies_below(native, high, nearest, side)
+        for side in (high.sign(), torch.ones_like(high))
+    )
 
 
 def _lies_below(results: Array, high: Array, nearest: Array, side: Array) -> bool:

@@ -1,5 +1,7 @@
 """Results in 16 bits that are cut off are told from all that is rounded to nearest, whatever came before."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -56,6 +58,14 @@ def test_few_numbers_equal_ones_and_those_that_16_bits_hold_say_nothing(dtype: t
         assert not is_cut_off(due(high, dtype), cut(high, dtype))
     flushed = torch.zeros(4096, dtype=dtype)
     assert not is_cut_off(due(numbers(0) * torch.finfo(dtype).tiny / 8, dtype), flushed)
+
+
+def test_a_function_that_cuts_off_itself_is_computed_so() -> None:
+    high = numbers(0)
+    output = due(high, torch.bfloat16)
+    cut_off = cut(high, torch.bfloat16)
+    assert is_cut_off(output, cut_off)
+    assert not is_cut_off(replace(output, native=cut_off), cut_off)
 
 
 def test_types_with_more_bits_are_not_asked() -> None:
