@@ -16,6 +16,9 @@ from evokernel.tasks import load_task
 from tests.export.test_files import CONFIG, judgement
 from tests.support.exports import exit_beside
 
+pytestmark = pytest.mark.skipif(
+    shutil.which("g++") is None or platform.machine() != "x86_64", reason="needs g++ for x86-64"
+)
 KERNEL_TEXT = """#include <cstdint>
 #include <immintrin.h>
 extern "C" void run(const float* x, int64_t R, int64_t C, float* y) {
@@ -46,13 +49,11 @@ def exported(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.skipif(shutil.which("g++") is None or platform.machine() != "x86_64", reason="needs g++ for x86-64")
 def test_a_call_leaves_the_callers_mode_as_it_was(exported: Path) -> None:
     done = exit_beside(exported, CALLER, timeout_s=600)
     assert done.ok, done.stderr
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 def test_what_does_not_link_is_said_in_the_linkers_words(exported: Path) -> None:
     text = (exported / "kernel.py").read_text(encoding="utf-8")
     (exported / "kernel.py").write_text(text.replace("'-shared', ", ""), encoding="utf-8")

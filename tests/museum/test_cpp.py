@@ -27,7 +27,10 @@ UNTIMED = [cheat for cheat in CHEATING if cheat not in TIMED]
 MODELS = {cheat.model for cheat in TIMED if "gains" in cheat.head}
 TIMED_BESIDE_MODELS = [*TIMED, *(kernel for kernel in HONEST_ONES if kernel.name in MODELS)]
 JUDGES = 3
-"""How many judges must agree that a cheat pays: where a process has its memory can change a baseline by a third."""
+"""How many judges must agree that a cheat pays: where a process has its memory can change a baseline by a third.
+
+So many are asked where the first verdict on another exhibit is on the wrong side: no other may be.
+"""
 
 
 class Gallery:
@@ -137,7 +140,7 @@ def test_no_cheat_pays(timed: Gallery, host: JudgeHostClient, cheat: Exhibit):
 @pytest.mark.filterwarnings("default:a judge erred")
 @pytest.mark.parametrize("cheat", UNTIMED, ids=lambda exhibit: exhibit.name)
 def test_no_cheat_passes_the_checks(untimed: Gallery, host: JudgeHostClient, cheat: Exhibit):
-    found = _by_two(cheat, untimed, host)
+    found = _by_judges(cheat, untimed, host)
     assert cheat.foresees(found.status, found.stage), found.feedback
 
 
@@ -145,22 +148,26 @@ def test_no_cheat_passes_the_checks(untimed: Gallery, host: JudgeHostClient, che
 @pytest.mark.filterwarnings("default:a judge erred")
 @pytest.mark.parametrize("kernel", HONEST_ONES, ids=lambda exhibit: exhibit.name)
 def test_no_honest_kernel_is_rejected(untimed: Gallery, host: JudgeHostClient, kernel: Exhibit):
-    found = _by_two(kernel, untimed, host)
+    found = _by_judges(kernel, untimed, host)
     assert found.status is Status.OK, found.feedback
     assert found.stage is Stage.QUICK
     assert kernel.nondeterministic or not found.nondeterministic  # on busy cores threads may come in one order
 
 
-def _by_two(exhibit: Exhibit, first: Gallery, host: JudgeHostClient) -> Evaluation:
-    """Return a verdict; one that the exhibit does not foresee stands if another judge, which draws anew, agrees.
+def _by_judges(exhibit: Exhibit, first: Gallery, host: JudgeHostClient) -> Evaluation:
+    """Return the first verdict on the wrong side of two further judges, or a right one; of three judges one may err.
 
-    How often single judges err is measured by benchmarks/misses.py.
+    Each draws anew. How often single judges err is measured by benchmarks/misses.py.
     """
     found = first[exhibit]
     if exhibit.rightly_judged(found.status, found.stage):
         return found
     warnings.warn(f"a judge erred about {exhibit.name}: {found.status}, {found.feedback}", stacklevel=2)
-    return judge_exhibits([exhibit], start=host)[exhibit.name]
+    for _ in range(JUDGES - 1):
+        found = judge_exhibits([exhibit], start=host)[exhibit.name]
+        if not exhibit.rightly_judged(found.status, found.stage):
+            break
+    return found
 
 
 def _pays(cheat: Exhibit, judged: Gallery) -> bool:
