@@ -18,8 +18,9 @@ DTYPES = {
 }  # fmt: skip
 """Bytes of an element by the name of its type."""
 DISTRIBUTIONS = ("normal", "offset", "wide", "integers01", "needles")
-PATCHWORK, PATCHWORK_KEPT, PATCHWORK_FEW = "patchwork", "patchwork/kept", "patchwork/few"
-"""Mixtures of a judge: of all kinds; with a true element in each row of a mask; with few odd elements or runs."""
+PATCHWORKS = ("patchwork", "patchwork/kept", "patchwork/few", "patchwork/beats")
+PATCHWORK, PATCHWORK_KEPT, PATCHWORK_FEW, PATCHWORK_BEATS = PATCHWORKS
+"""Mixtures: of all kinds; with one true in each row of a mask; with few odd elements; of integers at regular places."""
 ENDS, TINY, EXTREME = ("ends/0", "ends/1"), "tiny", "extreme"  # of 0, or 1, at both ends; about 1e-12; of all bits
 SCALED = {f"normal/1e{n}": 10.0**-n for n in (2, 4, 6, 8, 12, 16, 20)} | {f"normal*1e{n}": 10.0**n for n in (5, 10, 20)}
 SHIFTED = {"normal-10": -10.0, "normal+10": 10.0, "normal+4": 4.0}
@@ -307,8 +308,7 @@ class Task:
     """One line for people and prompts."""
 
     def __post_init__(self) -> None:
-        known = {*DISTRIBUTIONS, PATCHWORK, PATCHWORK_KEPT, PATCHWORK_FEW, *ENDS, TINY, EXTREME, *TELLING}
-        unknown = set(self.distributions) - known
+        unknown = set(self.distributions) - {*DISTRIBUTIONS, *PATCHWORKS, *ENDS, TINY, EXTREME, *TELLING}
         if unknown or not self.declared:
             found = f"unknown distributions {sorted(unknown)}" if unknown else "it needs a distribution"
             raise TaskError(f"task {self.name!r}: {found}; known: {DISTRIBUTIONS}")

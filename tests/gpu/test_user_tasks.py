@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from evokernel.config.run import EvaluationConfig
+from evokernel.errors import TaskError
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.records.candidate import Candidate
@@ -37,7 +38,7 @@ def judged(
     async def run() -> dict[str, Evaluation]:
         settings = EvaluationConfig(quick_ms=20, timeout_s=20, gpus=1).on("cuda")
         made = local_language(language, settings)
-        async with open_evaluator(str(USERS / f"{task}.py"), made, settings=settings) as evaluator:
+        async with open_evaluator(str((USERS / task).with_suffix(".py")), made, settings=settings) as evaluator:
             return {
                 name: await evaluator.evaluate(
                     EvaluationRequest(Candidate(source, language), made.program_hash(source), fidelity)
@@ -88,3 +89,18 @@ def test_generated_inputs_reach_a_kernel_and_one_that_takes_all_rows_for_equally
     found = judged("triton", {"right": right, "wrong": right.replace(old, new)}, Fidelity.PRECISE, task="spmv")
     assert (found["right"].status, found["right"].key.mode) == (Status.OK, Mode.ARTIFACT), found["right"].feedback
     assert not found["wrong"].ok
+
+
+def test_a_reference_with_a_table_is_tried_with_other_constants_though_these_leave_its_table() -> None:
+    (found,) = judged(
+        "triton", {"triton": (USERS / "seeds" / "levels.triton.py").read_text()}, Fidelity.PRECISE, task="levels"
+    ).values()
+    assert found.ok, found.feedback
+
+
+def test_a_reference_that_leaves_its_table_is_told_so(tmp_path: Path) -> None:
+    wrong = (USERS / "levels.py").read_text().replace("arange(16.0)", "arange(15.0)")
+    task = tmp_path / "levels.py"
+    task.write_text(wrong.replace("Path(__file__).parent", f"Path({str(USERS)!r})"))
+    with pytest.raises(TaskError, match="index 15 is out of bounds for a dimension of size 15"):
+        judged("triton", {"triton": (USERS / "seeds" / "levels.triton.py").read_text()}, Fidelity.QUICK, task=str(task))

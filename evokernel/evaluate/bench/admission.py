@@ -4,7 +4,7 @@ It also chooses the judge's own distributions for the task: a patchwork where ho
 large numbers, NaN or infinities where only they show that a constant was left out, or what an operation is for.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
 
@@ -35,13 +35,14 @@ from evokernel.evaluate.numerics.arrays import float_dtypes, is_float
 from evokernel.evaluate.numerics.correctness import judge_output
 from evokernel.evaluate.numerics.generated_inputs import check_generators
 from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
-from evokernel.evaluate.numerics.inputs import result_tensors
+from evokernel.evaluate.numerics.inputs import bound_of, result_tensors
 from evokernel.evaluate.numerics.references import native_answer
 from evokernel.task import (
     COARSE,
     ENDS,
     EXTREME,
     PATCHWORK,
+    PATCHWORK_BEATS,
     PATCHWORK_FEW,
     PATCHWORK_KEPT,
     TELLING,
@@ -91,10 +92,20 @@ def with_patchwork(task: Task, device_class: str, *, rng: np.random.Generator, d
         cases = [_drawn(wider, each, patchwork, rng, device=device) for each in workloads]
         right = [case for case in cases if case is not None and is_right(case, rng)]
         if len(right) == len(cases) and any(map(_telling, right)):
-            fewer = replace(wider, distributions=(*wider.distributions, PATCHWORK_FEW))
-            few = (_drawn(fewer, each, PATCHWORK_FEW, rng, device=device) for each in workloads)
-            return fewer if all(case is not None and is_right(case, rng) for case in few) else wider
+            for large in (PATCHWORK_FEW, *([PATCHWORK_BEATS] if _has_indices(task, workloads) else [])):
+                more = replace(wider, distributions=(*wider.distributions, large))
+                drawn = (_drawn(more, each, large, rng, device=device) for each in workloads)
+                wider = more if all(case is not None and is_right(case, rng) for case in drawn) else wider
+            return wider
     return task
+
+
+def _has_indices(task: Task, workloads: Sequence[Workload]) -> bool:
+    return any(
+        tensor.generator is None and tensor.dtype != "bool" and bound_of(task, workload, tensor) is not None
+        for tensor in task.signature.inputs
+        for workload in workloads
+    )
 
 
 def _drawn(

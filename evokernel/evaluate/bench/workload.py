@@ -18,7 +18,7 @@ from evokernel.evaluate.numerics.expected import Expected
 from evokernel.evaluate.numerics.hidden_shapes import hidden_name
 from evokernel.evaluate.numerics.inputs import draw, result_tensors
 from evokernel.evaluate.numerics.tolerance import expect
-from evokernel.task import ENDS, PATCHWORK, PATCHWORK_FEW, TINY, Role, Task, Workload
+from evokernel.task import ENDS, PATCHWORK, PATCHWORK_BEATS, PATCHWORK_FEW, TINY, Role, Task, Workload
 
 
 class WorkloadPurpose(StrEnum):
@@ -133,7 +133,7 @@ class BoundWorkload:
             return (PATCHWORK,)
         own = (self.workload.distribution,) if self.kind in TIMED else ()
         # few rows stand out only among many, which hidden shapes seldom have; others are for shapes of their own
-        without = (*ENDS, TINY) if own else (PATCHWORK_FEW, *ENDS, TINY)
+        without = (*ENDS, TINY) if own else (PATCHWORK_FEW, PATCHWORK_BEATS, *ENDS, TINY)
         others = (each for each in self.task.distributions if each not in without)
         return tuple(dict.fromkeys((*own, *others)))
 

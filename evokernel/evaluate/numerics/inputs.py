@@ -11,7 +11,7 @@ from evokernel.errors import TaskError
 from evokernel.evaluate.numerics.arrays import Array, is_float, store, torch_dtype
 from evokernel.evaluate.numerics.generated_inputs import generate
 from evokernel.evaluate.numerics.masks import draw_mask, patch_mask
-from evokernel.evaluate.numerics.patchwork import InputSource, patch_indices, patch_numbers
+from evokernel.evaluate.numerics.patchwork import InputSource, indices_in_beats, patch_indices, patch_numbers
 from evokernel.source.expressions import evaluate
 from evokernel.task import (
     ABOVE,
@@ -26,8 +26,10 @@ from evokernel.task import (
     MODEST,
     NAN,
     PATCHWORK,
+    PATCHWORK_BEATS,
     PATCHWORK_FEW,
     PATCHWORK_KEPT,
+    PATCHWORKS,
     SCALED,
     SHIFTED,
     TELLING,
@@ -43,7 +45,6 @@ _PATCHED_SHARE = 0.25
 """Share of the smaller tensors that are a patchwork, too."""
 _LOUD = ("wide", "needles")
 """Distributions of large numbers."""
-_PATCHWORKS = (PATCHWORK, PATCHWORK_KEPT, PATCHWORK_FEW)
 _MIXED = 0.75
 """Share of the draws of `offset` in which some rows are normal."""
 _MANY_ROWS, _FEW_ROWS = 32, 4
@@ -75,7 +76,7 @@ def draw(
     log-uniform magnitudes 1e-4..1e4 with a sign; integers01 holds 0 and 1; needles zeros with one value of magnitude
     10..1000 per row and 1/256 more, so that the mass sits in unpredictable places. Types of a short range get smaller
     magnitudes. patchwork puts values of two of the task's distributions together, row by row (see `patch_numbers`), in
-    the largest tensor and in some others.
+    the largest tensor and in some others; patchwork/few and patchwork/beats are for large ones (see `task.PATCHWORKS`).
 
     Integers with a bound `below` are uniform in normal and offset, the more frequent the smaller in wide (each power of
     two as likely as the next), and nearly all 0 in needles. Other integer tensors beside floating-point ones are taken
@@ -118,19 +119,23 @@ def draw_values(
     device: str,
 ) -> Array:
     """Return `count` values such as `draw` gives one tensor, flat. Raises as `draw` does."""
-    if distribution not in (*DISTRIBUTIONS, *_PATCHWORKS, *ENDS, TINY, EXTREME, *TELLING):
+    if distribution not in (*DISTRIBUTIONS, *PATCHWORKS, *ENDS, TINY, EXTREME, *TELLING):
         raise TaskError(f"unknown distribution {distribution!r}; known: {', '.join(DISTRIBUTIONS)}")
     row = shape_of(task, tensor, workload)[-1] if tensor.shape else 1
     source = InputSource(secret_generator(rng, device), torch.float64 if tensor.dtype == "float64" else torch.float32)
     if distribution in ENDS:
         usual = draw_values(task, workload, tensor, task.declared[0], rng, count=count, device=device)
         return _with_ends(task, workload, tensor, usual, row=row, empty=distribution == ENDS[0])
-    known, patched, few = task.declared, distribution in _PATCHWORKS, distribution == PATCHWORK_FEW
+    bound = None if tensor.dtype == "bool" else bound_of(task, workload, tensor)
+    if distribution == PATCHWORK_BEATS:
+        if bound is not None:
+            return store(indices_in_beats(count, source, bound=bound), tensor.dtype)
+        distribution = task.declared[0]
+    known, patched, few = task.declared, distribution in PATCHWORKS, distribution == PATCHWORK_FEW
     if tensor.dtype == "bool":
         if patched and known != ("integers01",):
             return patch_mask(count, row, source, filled=distribution != PATCHWORK, few=few)
         return draw_mask(known[0] if patched else distribution, count, row, source)
-    bound = bound_of(task, workload, tensor)
     ordinary = partial(_ordinary, tensor=tensor, row=row, source=source, bound=bound)
     if not patched:
         values = ordinary(distribution, count)

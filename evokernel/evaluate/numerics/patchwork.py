@@ -170,6 +170,17 @@ def patch_indices(count: int, row: int, source: InputSource, *, bound: int, few:
     return indices_of(kind, count, row, source, bound=bound)
 
 
+def indices_in_beats(count: int, source: InputSource, *, bound: int) -> Array:
+    """Return one integer from 0 to `bound` - 1, and at regular places another: all over, where a row is too short.
+
+    A kernel may count within a warp what is unlike its first number, in counters that overflow after some dozens of
+    such warps far from each other.
+    """
+    one, other = source.integers(0, bound, 2)
+    place = torch.arange(count, device=one.device)
+    return torch.where(place % _beat(place, count) == 0, other, one)
+
+
 def index_kind(word: str) -> int:
     """Return the kind of the indices that a word of a hidden check names."""
     return _INDEX_KINDS[word]
@@ -182,7 +193,7 @@ def indices_of(kind: Array, count: int, row: int, source: InputSource, *, bound:
     usual = source.integers(0, bound, pieces * width).view(pieces, width)
     place, one = (source.integers(0, high, pieces)[:, None] for high in (width, bound))
     run = (column >= place) & (column < place + torch.pow(float(width), source.uniform(0.0, 1.0, pieces))[:, None])
-    beat = 1 << (_BEATS.start + column * len(_BEATS) // width)
+    beat = _beat(column, width)
     index = column + width * torch.arange(pieces, device=column.device)[:, None]
     other = source.integers(0, bound, pieces)[:, None]
     for where, values in (
@@ -195,6 +206,11 @@ def indices_of(kind: Array, count: int, row: int, source: InputSource, *, bound:
     ):
         usual = torch.where(where, values, usual)
     return usual.reshape(-1)[:count]
+
+
+def _beat(place: Array, width: int) -> Array:
+    """Return the distance between two places of a beat, which doubles with each eighth of the width."""
+    return 1 << (_BEATS.start + place * len(_BEATS) // width)
 
 
 def pieces_of(count: int, row: int) -> tuple[int, int]:

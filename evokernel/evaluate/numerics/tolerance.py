@@ -46,7 +46,7 @@ from evokernel.evaluate.numerics.inputs import result_tensors
 from evokernel.evaluate.numerics.references import high_answer, native_answer
 from evokernel.evaluate.numerics.whole_results import with_edges
 from evokernel.source.expressions import evaluate
-from evokernel.task import PATCHWORK, PATCHWORK_FEW, PATCHWORK_KEPT, TINY, Task, Workload
+from evokernel.task import PATCHWORKS, TINY, Task, Workload
 
 ROUNDOFF = {
     "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8,
@@ -56,7 +56,7 @@ _TF32_ROUNDOFF = 2.0**-11
 _ALIKE = {
     "integers01": 2.0**13,
     "needles": 2.0**13,
-    **dict.fromkeys((PATCHWORK, PATCHWORK_KEPT, PATCHWORK_FEW, TINY), 2.0**11),
+    **dict.fromkeys((*PATCHWORKS, TINY), 2.0**11),
 }
 """The most roundings allowed on distributions full of equal values: so are the exponentials of tiny ones."""
 _WIDE = "wide"  # magnitudes from 1e-4 to 1e4

@@ -16,6 +16,7 @@ from evokernel.task import (
     ENDS,
     EXTREME,
     PATCHWORK,
+    PATCHWORK_BEATS,
     PATCHWORK_FEW,
     PATCHWORK_KEPT,
     TINY,
@@ -274,6 +275,17 @@ def test_a_patchwork_of_few_has_single_loud_elements_in_few_rows(dtype: str) -> 
         assert int(loud.sum(dim=1).max()) == 1
     shares = drawn("bool", PATCHWORK_FEW, shape=("64 * R", "C")).float().mean(dim=1)
     assert ((shares - 0.5).abs() > 0.2).sum() <= 8
+
+
+def test_integers_in_beats_are_one_number_and_at_regular_places_another_all_over() -> None:
+    task = make(Tensor("x", ("C",)), Tensor("i", ("4096 * R",), "int64", below=70))
+    inputs = draw(task, task.workloads["cpu"].search[0], PATCHWORK_BEATS, np.random.default_rng(3))
+    assert inputs["x"].unique().numel() > 400, "others are ordinary"
+    one = inputs["i"].mode().values
+    places = (inputs["i"] != one).nonzero()[:, 0]
+    assert inputs["i"].unique().numel() == 2
+    assert (places.diff()[: len(places) // 4].eq(8)).all()
+    assert places.diff()[-4:].eq(1024).all()
 
 
 @pytest.mark.parametrize(("distribution", "number"), [(ENDS[0], 0), (ENDS[1], 1)])
