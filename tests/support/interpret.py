@@ -1,6 +1,6 @@
 """Runs Triton sources without a GPU: many in one process under Triton's interpreter, on fp32 CPU tensors.
 
-The process is a fork of a warm one. The interpreter computes bf16 wrongly and costs about a millisecond per program:
+The process is a fork of a warm one, and sees to accesses beyond tensors and to false hints. The interpreter computes bf16 wrongly and costs about a millisecond per program:
 use fp32 and small shapes.
 """
 
@@ -77,6 +77,9 @@ def _child(asked: str, told: str) -> None:
     import traceback
     from types import SimpleNamespace
 
+    from tests.support.watched_interpreter import watch
+
+    watch()
     few = SimpleNamespace(multi_processor_count=3)  # so that persistent programs take several tiles each
     torch.cuda.get_device_properties = lambda device=None: few
     answers: list[list[Any] | str] = []

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from operators.rewrites.triton.analysis import arange_block, base_pointer, pointer
+from operators.rewrites.triton.analysis import HINTS, arange_block, base_pointer, pointer, unwrap
 from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, called, dotted, names_in, same
 from operators.rewrites.triton.structure import bound_names, calls, code_of, read_names
 
@@ -194,8 +194,10 @@ class _Cut(ast.NodeTransformer):
         self._block, self._part, self._rows = block, part, rows
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """Cut the ranges; and the shapes of constants."""
+        """Cut the ranges, and the shapes of constants; drop hints, which hold for whole blocks."""
         self.generic_visit(node)
+        if called(node, *HINTS):
+            return unwrap(node)
         if arange_block(node) == self._block:
             return ast.parse(self._rows, mode="eval").body
         if called(node, "tl.zeros", "tl.full"):

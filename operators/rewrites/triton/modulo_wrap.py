@@ -94,6 +94,7 @@ def wraps(module: TritonModule, kernel: TritonKernel) -> Iterator[WrappedLoad]:
             if (
                 isinstance(definition, ast.Assign)
                 and mask is not None
+                and _uses(pointer(load), bound.offset)  # not hidden in pointers that are advanced
                 and bound.compare in ast.walk(mask)
                 and all(_axis(module, use) == side for use in _uses(load, bound.offset))
                 and not any(_uses(other, bound.offset) for other in loads if other is not load)

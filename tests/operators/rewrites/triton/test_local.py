@@ -59,6 +59,15 @@ def test_a_hint_takes_the_place_of_the_one_that_an_access_has() -> None:
     assert not any("load b evict_last" in label for label in labels(hinted, "eviction_policy"))
 
 
+def test_a_mask_stays_where_pointers_hide_what_it_bounds() -> None:
+    """Pointers that are advanced keep the offset that they began with: without its mask they read beyond the tensor."""
+    advanced = after(GEMM, "advance_pointers")
+    assert not labels(advanced, "modulo_wrap")
+    assert "b + tl.arange(0, BLOCK_K)[:, None] * N + cols_wrapped" in after(
+        GEMM, "modulo_wrap: cols", "advance_pointers"
+    )
+
+
 def test_a_dot_takes_its_accumulator() -> None:
     source = changed(GEMM, "acc = tl.dot(x, y, acc)", "acc += tl.dot(x, y, out_dtype=tl.float32)")
     assert "        acc = tl.dot(x, y, out_dtype=tl.float32, acc=acc)\n" in after(source, "dot_chain")

@@ -163,3 +163,15 @@ def test_sums_of_one_axis(rows: int) -> None:
     for left in interpret(calls):
         assert not isinstance(left, str), left
         assert torch.allclose(left[3], x.sum(1), atol=1e-4)
+
+
+def test_hints_for_whole_blocks_are_dropped_where_parts_of_them_are_added() -> None:
+    text = after(GEMM, "hint_alignment: gemm_kernel rows", "hint_alignment: gemm_kernel cols", "split_k")
+    first, second = text.split("def gemm_kernel_combine")
+    assert first.count("tl.max_contiguous") == 2
+    assert "multiple_of" not in second
+    assert "max_contiguous" not in second
+    arguments, right = gemm(40, 36, 96)
+    (answer,) = interpret([Case(text, arguments, MANY)])
+    assert not isinstance(answer, str), answer
+    assert right(answer)
