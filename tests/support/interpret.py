@@ -1,7 +1,7 @@
 """Runs Triton sources without a GPU: many in one process under Triton's interpreter, on fp32 CPU tensors.
 
-The process is a fork of a warm one, and sees to accesses beyond tensors and to false hints. The interpreter computes bf16 wrongly and costs about a millisecond per program:
-use fp32 and small shapes.
+The process is a fork of a warm one, and sees accesses beyond tensors and false hints. The interpreter computes bf16
+wrongly and costs about a millisecond per program: use fp32 and small shapes.
 """
 
 from __future__ import annotations

@@ -123,19 +123,15 @@ def draw_values(
         raise TaskError(f"unknown distribution {distribution!r}; known: {', '.join(DISTRIBUTIONS)}")
     row = shape_of(task, tensor, workload)[-1] if tensor.shape else 1
     source = InputSource(secret_generator(rng, device), torch.float64 if tensor.dtype == "float64" else torch.float32)
-    if distribution in ENDS:
+    if distribution in (*ENDS, PATCHWORK_BEATS):
         usual = draw_values(task, workload, tensor, task.declared[0], rng, count=count, device=device)
-        return _with_ends(task, workload, tensor, usual, row=row, empty=distribution == ENDS[0])
-    bound = None if tensor.dtype == "bool" else bound_of(task, workload, tensor)
-    if distribution == PATCHWORK_BEATS:
-        if bound is not None:
-            return store(indices_in_beats(count, source, bound=bound), tensor.dtype)
-        distribution = task.declared[0]
+        return _changed(task, workload, tensor, usual, distribution, source, row=row)
     known, patched, few = task.declared, distribution in PATCHWORKS, distribution == PATCHWORK_FEW
     if tensor.dtype == "bool":
         if patched and known != ("integers01",):
             return patch_mask(count, row, source, filled=distribution != PATCHWORK, few=few)
         return draw_mask(known[0] if patched else distribution, count, row, source)
+    bound = bound_of(task, workload, tensor)
     ordinary = partial(_ordinary, tensor=tensor, row=row, source=source, bound=bound)
     if not patched:
         values = ordinary(distribution, count)
@@ -197,11 +193,19 @@ def _put_beyond_half(values: Array, source: InputSource, *, dtype: str) -> None:
     values[source.integers(0, len(values), 1)] = source.integers(low, high, 1) * sign
 
 
-def _with_ends(task: Task, workload: Workload, tensor: Tensor, values: Array, *, row: int, empty: bool) -> Array:
-    """Make the first and the last row hold one number alone: no look for another one ends within the tensor."""
-    if empty and tensor.dtype == "bool" and PATCHWORK_KEPT in task.distributions:
+def _changed(
+    task: Task, workload: Workload, tensor: Tensor, values: Array, distribution: str, source: InputSource, *, row: int
+) -> Array:
+    """Put integers with a bound in beats; or make the first and the last row hold one number alone.
+
+    Then no look for another one ends within the tensor.
+    """
+    bound = None if tensor.dtype == "bool" else bound_of(task, workload, tensor)
+    if distribution == PATCHWORK_BEATS:
+        return values if bound is None else store(indices_in_beats(len(values), source, bound=bound), tensor.dtype)
+    if distribution == ENDS[0] and tensor.dtype == "bool" and PATCHWORK_KEPT in task.distributions:
         return values  # a row without a true element has no answer
-    number = 0 if empty else (bound_of(task, workload, tensor) or 2) - 1
+    number = 0 if distribution == ENDS[0] else (bound or 2) - 1
     last = (values.numel() - 1) // row * row
     values[:row] = values[last:] = number
     return values
