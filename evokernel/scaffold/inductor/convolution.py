@@ -175,6 +175,7 @@ def _source(spatial: int, settings: _Settings) -> str:
         rows=rows,
         columns="({{size(None, 1)}})" + shared,
         inner=inner,
+        group="tl.program_id(1).to(INDEX_DTYPE)" if settings.groups > 1 else "0",  # a rule may add an axis to the grid
         places=places,
         column=column,
         taps=taps,

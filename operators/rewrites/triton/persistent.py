@@ -6,19 +6,20 @@ from collections.abc import Iterator, Sequence
 from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, called, dotted
 from operators.rewrites.triton.span_edits import SpanEdits, TritonRewrite
 from operators.rewrites.triton.structure import (
+    GRID_READS,
     bound_names,
     calls,
     code_of,
     device_tensor,
     fresh_in,
+    grid_axes,
+    grid_axis,
     has_effect,
     import_torch,
     indented,
     only_launch,
     read_names,
 )
-
-_IDS = ("tl.program_id", "tl.num_programs")
 
 
 class Persistent(TritonRewrite):
@@ -79,19 +80,10 @@ def _grid(module: TritonModule, kernel: TritonKernel) -> Sequence[ast.expr]:
     if bound_names(kernel.node).keys() & set(kernel.params):
         return ()
     loops = [node for node in nodes if isinstance(node, ast.For)]
-    if any(called(call, *_IDS) for loop in loops for call in calls(loop.iter)):
+    if any(called(call, *GRID_READS) for loop in loops for call in calls(loop.iter)):
         return ()  # the kernel has a loop over its grid already
-    axes = [_axis(call) for call in calls(kernel.node) if called(call, *_IDS)]
+    axes = grid_axes(kernel)
     return grid if axes and all(0 <= axis < len(grid) for axis in axes) else ()
-
-
-def _axis(call: ast.Call) -> int:
-    match call:
-        case ast.Call(args=[ast.Constant(value=int(axis))], keywords=[]):
-            return axis
-        case ast.Call(args=[], keywords=[ast.keyword(arg="axis", value=ast.Constant(value=int(axis)))]):
-            return axis
-    return -1
 
 
 def _passed_size(edits: SpanEdits, kernel: TritonKernel, name: str, needed: set[str], *, taken: Sequence[str]) -> str:
@@ -110,9 +102,9 @@ def _used_sizes(kernel: TritonKernel, sizes: Sequence[str]) -> list[str]:
     used: set[int] = set()
     for call in calls(kernel.node):
         if called(call, "tl.num_programs"):
-            used.add(_axis(call))
+            used.add(grid_axis(call))
         elif called(call, "tl.program_id"):
-            used |= set(range(_axis(call))) | ({_axis(call)} if _axis(call) < len(sizes) - 1 else set())
+            used |= set(range(grid_axis(call))) | ({grid_axis(call)} if grid_axis(call) < len(sizes) - 1 else set())
     return [size for axis, size in enumerate(sizes) if axis in used]
 
 
@@ -152,7 +144,7 @@ def _looped(kernel: TritonKernel) -> list[ast.stmt]:
     varying: set[str] = set()
     for number, stmt in enumerate(body):
         bound = bound_names(stmt)
-        varies = any(called(call, *_IDS) for call in calls(stmt)) or bool(read_names(stmt) & varying)
+        varies = any(called(call, *GRID_READS) for call in calls(stmt)) or bool(read_names(stmt) & varying)
         again = any(everywhere[name] != count for name, count in bound.items())
         if varies or again or has_effect(stmt) or not isinstance(stmt, (ast.Assign, ast.If)):
             return body[number:]
@@ -164,9 +156,9 @@ def _rewritten(module: TritonModule, body: Sequence[ast.stmt], ids: Ids) -> Iter
     """Return the lines of the body with its program ids replaced, without its indentation."""
     start, end = module.starts[body[0].lineno - 1], module.span(body[-1])[1]
     text = module.text[start:end]
-    found = [call for stmt in body for call in calls(stmt) if called(call, *_IDS)]
+    found = [call for stmt in body for call in calls(stmt) if called(call, *GRID_READS)]
     for call in sorted(found, key=module.span, reverse=True):
-        new, atom = ids[dotted(call.func), _axis(call)]
+        new, atom = ids[dotted(call.func), grid_axis(call)]
         whole = isinstance(module.parents[call], ast.Assign)
         begin, stop = module.span(call)
         text = text[: begin - start] + (new if atom or whole else f"({new})") + text[stop - start :]

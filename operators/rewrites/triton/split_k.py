@@ -13,6 +13,7 @@ from operators.rewrites.triton.structure import (
     code_of,
     device_tensor,
     fresh_in,
+    grid_axes,
     has_effect,
     import_torch,
     launched,
@@ -89,6 +90,8 @@ def _sum(module: TritonModule, kernel: TritonKernel) -> SharedSum | None:
     )
     if not statement or not 1 <= len(grid) <= 2 or any(isinstance(size, ast.Starred) for size in grid):
         return None
+    if not all(0 <= axis < len(grid) for axis in grid_axes(kernel)):
+        return None  # on the axis of the shares it reads 0 now
     for total, summand in sums:
         shape = _zeros(kernel, before, total)
         if shape and _splits(loop, before, finish, total, summand) and device_tensor(module, kernel, launch):

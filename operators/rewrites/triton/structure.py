@@ -19,6 +19,7 @@ from operators.rewrites.triton.source import (
 )
 from operators.rewrites.triton.span_edits import SpanEdits
 
+GRID_READS = ("tl.program_id", "tl.num_programs")
 _EFFECTS = ("store", "load", "atomic", "gather", "scatter", "debug_barrier", "device_print", "device_assert", "inline")
 
 
@@ -147,6 +148,21 @@ def launched(module: TritonModule, launch: LaunchSite, expr: ast.expr) -> str | 
         elif name.id not in module.constants:
             return None
     return text
+
+
+def grid_axes(kernel: TritonKernel) -> list[int]:
+    """Return the axes of the grid that a kernel reads, one for each place; -1 for one that its text does not tell."""
+    return [grid_axis(call) for call in calls(kernel.node) if called(call, *GRID_READS)]
+
+
+def grid_axis(call: ast.Call) -> int:
+    """Return the axis of a program's number, or of the number of programs; -1 where the text does not tell it."""
+    match call:
+        case ast.Call(args=[ast.Constant(value=int(axis))], keywords=[]):
+            return axis
+        case ast.Call(args=[], keywords=[ast.keyword(arg="axis", value=ast.Constant(value=int(axis)))]):
+            return axis
+    return -1
 
 
 def fresh_in(function: ast.FunctionDef, name: str, *taken: str) -> str:

@@ -165,6 +165,13 @@ def test_sums_of_one_axis(rows: int) -> None:
         assert torch.allclose(left[3], x.sum(1), atol=1e-4)
 
 
+def test_a_kernel_that_reads_the_axis_of_the_shares_stays_whole() -> None:
+    """Without shares that axis has one program, whose number is 0."""
+    text = changed(GEMM, "    pid_n = tl.program_id(1)\n", "    pid_n = tl.program_id(1) + tl.program_id(axis=2)\n")
+    assert offered(STEP, GEMM)
+    assert not offered(STEP, text)
+
+
 def test_hints_for_whole_blocks_are_dropped_where_parts_of_them_are_added() -> None:
     text = after(GEMM, "hint_alignment: gemm_kernel rows", "hint_alignment: gemm_kernel cols", "split_k")
     first, second = text.split("def gemm_kernel_combine")
