@@ -82,7 +82,13 @@ def test_one_that_hangs_is_stopped_with_its_children_and_what_it_left_counts(tmp
     with pytest.raises(HopelessRequest, match=r"left no reply\.md within 2 s and was stopped"):
         ask(agent(tmp_path, hang, timeout_s=2))
     left = f"open('reply.md', 'w').write('in time')\n{hang}"
-    assert ask(agent(tmp_path, left, timeout_s=6)).text == "in time"  # Python starts within that
+    for timeout_s in (6, 30, 120):  # Python starts within that, the first on most machines
+        try:
+            reply = ask(agent(tmp_path, left, timeout_s=timeout_s))
+            break
+        except HopelessRequest:
+            continue
+    assert reply.text == "in time"
 
 
 LOOKS = """

@@ -144,8 +144,9 @@ def test_a_request_whose_connection_broke_is_not_sent_again_by_any_provider(
 
 
 def test_an_endpoint_that_hangs_is_left_after_the_time_out() -> None:
+    send(says("first"))  # what the library imports at a first request takes longer than the limit
     with pytest.raises(TemporaryFailure) as caught:
-        send(hangs, timeout_s=0.3)
+        send(hangs, timeout_s=2)
     assert caught.value.billed
 
 
@@ -182,10 +183,13 @@ def test_a_rate_limit_says_how_long_to_wait_where_the_provider_does(
 
 
 def test_a_date_to_come_back_at_is_read_against_the_provider_s_own_clock() -> None:
-    moment = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 3600))
+    asked_at = time.time()
+    moment = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(asked_at + 3600))
     with pytest.raises(RateLimited) as caught:
         send(error(429, Retry_After=moment))
-    assert caught.value.retry_after_s == pytest.approx(3600, abs=30)
+    passed_s = time.time() - asked_at  # on a busy machine much
+    assert caught.value.retry_after_s is not None
+    assert 3600 - passed_s - 30 <= caught.value.retry_after_s <= 3600 + 30
 
 
 @pytest.mark.parametrize(
@@ -226,17 +230,29 @@ def through_models(served: Endpoint, use: Callable[[ModelEnsemble], Any], **sett
 
 
 def test_a_search_gets_its_reply_through_every_trouble_and_each_attempt_is_in_the_record() -> None:
-    troubles = [error(429), error(429, Retry_After="2"), error(500), resets, breaks_off, raw(b"{not json"), hangs]
+    troubles = [error(429), error(429, Retry_After="2"), error(500), resets, breaks_off, raw(b"{not json")]
     with endpoint(*troubles, says("at last")) as served:
-        reply, log = through_models(served, lambda models: models.complete(request()), retries=9, timeout_s=3)
+        reply, log = through_models(served, lambda models: models.complete(request()), retries=9)
     assert isinstance(reply, Reply)
     assert reply.text == "at last"
     results = [stored.result for stored in log.calls if stored.result]
-    assert [result.status for result in results] == [CallStatus.FAILED] * 7 + [CallStatus.OK]
+    assert [result.status for result in results] == [CallStatus.FAILED] * 6 + [CallStatus.OK]
     reserved = log.calls[0].call.reserved_usd
     charged = [result.usage.cost_usd for result in results]
-    assert charged[:7] == [0.0, 0.0, 0.0, reserved, reserved, reserved, reserved]
-    assert charged[7] == pytest.approx(0.015)
+    assert charged[:6] == [0.0, 0.0, 0.0, reserved, reserved, reserved]
+    assert charged[6] == pytest.approx(0.015)
+
+
+def test_a_search_leaves_an_endpoint_that_hangs_and_asks_again() -> None:
+    """On a busy machine a reply may come after the limit, too: it is asked again then."""
+    with endpoint(hangs, *[says("at last")] * 9) as served:
+        reply, log = through_models(served, lambda models: models.complete(request()), retries=9, timeout_s=3)
+    assert reply.text == "at last"
+    *failed, last = [stored.result for stored in log.calls if stored.result]
+    assert last.status is CallStatus.OK
+    assert failed
+    for result in failed:
+        assert (result.status, result.usage.cost_usd) == (CallStatus.FAILED, log.calls[0].call.reserved_usd)
 
 
 def test_a_reply_of_more_than_2_mb_is_cut_and_the_search_goes_on() -> None:

@@ -208,7 +208,7 @@ function familyControls() {
   };
   const zoom = (factor) => () => { look(factor); drawChart("family"); };
   let waiting = 0;
-  const search = el("input", { type: "search", placeholder: "find id or words", "aria-label": "Mark the candidates with this in id, operator, island, status or rationale; Enter chooses the first", maxlength: "100", on: {
+  const search = el("input", { type: "search", "data-key": "find", placeholder: "find id or words", "aria-label": "Mark the candidates with this in id, operator, island, status or rationale; Enter chooses the first", maxlength: "100", on: {
     input: (event) => {
       const wanted = event.currentTarget.value.trim().toLowerCase();
       clearTimeout(waiting);
