@@ -88,6 +88,8 @@ def test_one_that_hangs_is_stopped_with_its_children_and_what_it_left_counts(tmp
             break
         except HopelessRequest:
             continue
+    else:
+        pytest.fail("it wrote no reply within 120 s")
     assert reply.text == "in time"
 
 

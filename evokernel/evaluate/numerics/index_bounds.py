@@ -40,8 +40,8 @@ def _used(operation: str, given: Mapping[str, Any]) -> Iterator[tuple[Array, int
         yield from _of_list(given["self"], given["indices"])
     elif operation.startswith(_ALONG) and isinstance(given.get("index"), torch.Tensor):
         extent = given["self"].shape[given["dim"]] if given["self"].ndim else 1
-        # these take negative ones, as Python does
-        yield given["index"], -extent if operation.startswith("index_fill") else 0, extent
+        counts_back = operation.startswith("index_fill")  # as Python does
+        yield given["index"], -extent if counts_back else 0, extent
     elif operation in _ROWS:
         yield given["indices"], 0, given["self" if operation == "embedding_renorm_" else "weight"].shape[0]
     elif operation in _FLAT:

@@ -171,10 +171,10 @@ def patch_indices(count: int, row: int, source: InputSource, *, bound: int, few:
 
 
 def indices_in_beats(count: int, source: InputSource, *, bound: int) -> Array:
-    """Return one integer from 0 to `bound` - 1, and at regular places another: all over, where a row is too short.
+    """Return one integer from 0 to `bound` - 1, and at regular places of the whole tensor another.
 
-    A kernel may count within a warp what is unlike its first number, in counters that overflow after some dozens of
-    such warps far from each other.
+    A kernel may count what is unlike the first number of 32, in bytes that overflow after a dozen of these far from
+    each other: more than a part of a row has.
     """
     one, other = source.integers(0, bound, 2)
     place = torch.arange(count, device=one.device)

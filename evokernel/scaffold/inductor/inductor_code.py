@@ -112,21 +112,19 @@ def _make_constant(node: Any) -> None:
     graph = node.graph
     with graph.inserting_before(next(each for each in graph.nodes if each.op != "placeholder")):
         how = {"device": torch.device("cuda:0") if value.ndim else value.device}
-
-        def filled(number: Any) -> Any:
-            return graph.call_function(torch.full, (tuple(value.shape), number), {"dtype": value.dtype, **how})
-
-        made = filled(numbers[0])
-        if len(numbers) > 1:
+        kind = {"dtype": value.dtype, **how}
+        values = [graph.call_function(torch.full, (tuple(value.shape), number), kind) for number in numbers]
+        made = values[0]
+        if len(values) > 1:
             place = graph.call_function(torch.arange, (len(numbers),), {"dtype": torch.int32, **how})
             place = graph.call_function(torch.reshape, (place, tuple(value.shape)))
-            made = _chosen(graph, place, [filled(each) for each in numbers])
+            made = _chosen(graph, place, values)
     made.meta["example_value"] = node.meta["example_value"]
     node.replace_all_uses_with(made)
 
 
 def _chosen(graph: Any, place: Any, values: list[Any]) -> Any:
-    """Return the value at a place, told bit by bit: of 16 values after 4 tests, where each place alone takes 15."""
+    """Return the value at a place, chosen bit by bit: 16 values take 4 tests, and 15 if each place had one."""
     bit = 1
     while len(values) > 1:
         odd = graph.call_function(operator.ne, (graph.call_function(operator.and_, (place, bit)), 0))
