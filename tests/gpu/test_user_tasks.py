@@ -14,6 +14,7 @@ from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity
 
 USERS = Path(__file__).parents[1] / "tasks" / "users"
 TRITON, CUDA = ((USERS / "seeds" / f"strided_gemm.{suffix}").read_text() for suffix in ("triton.py", "cu.py"))
+LEVELS = (USERS / "seeds" / "levels.triton.py").read_text()
 IEEE = 'tl.dot(x, y, acc, input_precision="ieee")'
 UNRECORDABLE = "    import torch\n\n    torch.empty(2, 2, device=c.device)[:, 0].fill_(0)\n    grid = "
 WRONG = {
@@ -92,9 +93,7 @@ def test_generated_inputs_reach_a_kernel_and_one_that_takes_all_rows_for_equally
 
 
 def test_a_reference_with_a_table_is_tried_with_other_constants_though_these_leave_its_table() -> None:
-    (found,) = judged(
-        "triton", {"triton": (USERS / "seeds" / "levels.triton.py").read_text()}, Fidelity.PRECISE, task="levels"
-    ).values()
+    (found,) = judged("triton", {"triton": LEVELS}, Fidelity.PRECISE, task="levels").values()
     assert found.ok, found.feedback
 
 
@@ -103,4 +102,4 @@ def test_a_reference_that_leaves_its_table_is_told_so(tmp_path: Path) -> None:
     task = tmp_path / "levels.py"
     task.write_text(wrong.replace("Path(__file__).parent", f"Path({str(USERS)!r})"))
     with pytest.raises(TaskError, match="index 15 is out of bounds for a dimension of size 15"):
-        judged("triton", {"triton": (USERS / "seeds" / "levels.triton.py").read_text()}, Fidelity.QUICK, task=str(task))
+        judged("triton", {"triton": LEVELS}, Fidelity.QUICK, task=str(task))

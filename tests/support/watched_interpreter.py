@@ -16,7 +16,12 @@ def watch() -> None:
 
     builder, convert = interpreter.InterpreterBuilder, interpreter._implicit_cvt
     load, store = builder.create_masked_load, builder.create_masked_store
-    known: dict[int, int] = {}
+    launch = interpreter.GridExecutor.__call__
+    known: dict[int, int] = {}  # tensors of this launch: others may have ended, and left their memory
+
+    def launched(self: Any, *arguments: Any, **named: Any) -> Any:
+        known.clear()
+        return launch(self, *arguments, **named)
 
     def converted(argument: Any) -> Any:
         if hasattr(argument, "untyped_storage"):
@@ -39,6 +44,7 @@ def watch() -> None:
         check(places, mask, value.data.itemsize)
         return store(self, places, value, mask, *rest, **named)
 
+    interpreter.GridExecutor.__call__ = launched
     interpreter._implicit_cvt = converted
     builder.create_masked_load, builder.create_masked_store = loaded, stored
     interpreter.TensorHandle.set_attr = _checked_hint

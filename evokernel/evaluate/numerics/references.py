@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 from evokernel.errors import TaskError
 from evokernel.evaluate.numerics.arrays import Array, is_float, widen
-from evokernel.evaluate.numerics.index_bounds import IndexBounds
+from evokernel.evaluate.numerics.index_checks import IndexChecks
 from evokernel.evaluate.numerics.inputs import result_tensors, shape_of
 from evokernel.task import Task, Tensor, Workload
 
@@ -50,7 +50,7 @@ def _call(task: Task, workload: Workload, given: Mapping[str, Array], *, high: b
         scalars[scalar.name] = float(np.float32(value)) if scalar.dtype == "float32" else value
     on_gpu = any(array.is_cuda for array in given.values())
     try:
-        with strict_torch(), _in_double() if high else nullcontext(), IndexBounds() if on_gpu else nullcontext():
+        with strict_torch(), _in_double() if high else nullcontext(), IndexChecks() if on_gpu else nullcontext():
             results = task.reference(**given, **scalars)
     except Exception as error:  # a user's reference may raise anything
         raise TaskError(

@@ -18,9 +18,9 @@ from tests.support.interpret import SMALL, Case, gemm, interpret, softmax
 SUMMED = GEMM.replace("acc = tl.dot(x, y, acc)", "acc += tl.dot(x, y)")
 ODD = {GEMM: gemm(40, 36, 24), SUMMED: gemm(40, 36, 24), SOFTMAX: softmax(3, 40)}
 """For each seed a problem whose sizes fit no block."""
-_SEQUENCES = 12
 EVEN = {GEMM: gemm(64, 32, 32), SUMMED: gemm(64, 32, 32), SOFTMAX: softmax(3, 48)}
 """For each seed a problem whose sizes are multiples of the blocks."""
+_SEQUENCES = 12
 
 
 def sequence(source: str, rng: random.Random, length: int) -> list[str]:
@@ -72,8 +72,7 @@ def test_the_check_sees_a_wrong_kernel() -> None:
 def test_the_check_sees_what_no_result_shows() -> None:
     """Numbers beyond a tensor that no result depends on, and a hint that is not true."""
     beyond = GEMM.replace("mask=(ks[:, None] < K) & (cols[None, :] < N)", "mask=ks[:, None] < K")
-    hinted = GEMM.replace("pid_n * BLOCK_N + tl.arange(0, BLOCK_N)", "tl.multiple_of(pid_n * BLOCK_N + 1, 2) - 1")
-    hinted = hinted.replace("BLOCK_N + 1, 2) - 1", "BLOCK_N + 1, 2) - 1 + tl.arange(0, BLOCK_N)")
+    hinted = GEMM.replace("pid_n * BLOCK_N + tl", "tl.multiple_of(pid_n * BLOCK_N + 1, 2) - 1 + tl")
     assert len({GEMM, beyond, hinted}) == 3
     read, told = interpret([Case(source, ODD[GEMM][0], SMALL) for source in (beyond, hinted)])
     assert "beyond the tensors" in str(read)

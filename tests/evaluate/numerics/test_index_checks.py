@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy, embedding, embedding_bag
 
-from evokernel.evaluate.numerics.index_bounds import IndexBounds
+from evokernel.evaluate.numerics.index_checks import IndexChecks
 
 TABLE, INDEX = torch.arange(24.0).view(4, 6), torch.tensor([0, 5])
 ROW = INDEX[None]
@@ -39,7 +39,7 @@ def _assign(index: torch.Tensor) -> None:
     ],
 )
 def test_the_operation_is_not_run(call: Callable[[], object]) -> None:
-    with IndexBounds(), pytest.raises(IndexError, match="out of bounds for a dimension of size") as raised:
+    with IndexChecks(), pytest.raises(IndexError, match="out of bounds for a dimension of size") as raised:
         call()
     assert str(raised.value).split(":")[0].isidentifier()  # ours; torch's own text does not begin so
 
@@ -59,6 +59,6 @@ def test_the_operation_is_not_run(call: Callable[[], object]) -> None:
     ],
 )
 def test_others_are_as_before(call: Callable[[], torch.Tensor]) -> None:
-    with IndexBounds():
+    with IndexChecks():
         checked = call()
     assert torch.equal(checked, call())

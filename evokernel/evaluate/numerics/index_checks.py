@@ -12,6 +12,7 @@ import torch
 from evokernel.evaluate.numerics.arrays import Array
 from evokernel.evaluate.numerics.dispatch import EagerMode, arguments_of
 
+# Operations by the indices that they take: one for each axis, along an axis, of rows, into all elements, of classes.
 _BY_LIST = ("index", "_unsafe_index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put")
 _ALONG = ("gather", "index_add", "index_copy", "index_fill", "index_reduce", "index_select", "scatter")
 _ROWS = ("embedding", "embedding_renorm_", "_embedding_bag", "_embedding_bag_forward_only")
@@ -19,7 +20,7 @@ _FLAT = ("take", "put", "put_")
 _LABELS = ("nll_loss_forward", "nll_loss2d_forward")
 
 
-class IndexBounds(EagerMode):
+class IndexChecks(EagerMode):
     """A mode under which an operation raises `IndexError` for an index that is out of bounds, on every device.
 
     It waits for the device at each operation that takes indices.
@@ -55,12 +56,12 @@ def _used(operation: str, given: Mapping[str, Any]) -> Iterator[tuple[Array, int
 def _of_list(values: Array, indices: Any) -> Iterator[tuple[Array, int, int]]:
     axis = 0
     for index in indices:
-        if index is None or index.dtype not in (torch.bool, torch.uint8):
-            if index is not None:
-                yield index, -values.shape[axis], values.shape[axis]
-            axis += 1
-        else:
+        if index is not None and index.dtype in (torch.bool, torch.uint8):
             axis += index.ndim  # a mask, whose shape torch checks itself
+            continue
+        if index is not None:
+            yield index, -values.shape[axis], values.shape[axis]
+        axis += 1
 
 
 def _check(operation: str, index: Array, low: int, high: int) -> None:
